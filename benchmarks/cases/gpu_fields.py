@@ -76,7 +76,7 @@ def _multigrid(effort: Effort, n: int, dtype: Any) -> list[Row]:
     run, slope = _programs(solve, loss, f, k)
     times = contest(effort, run=run.turn, slope=slope.turn)
     one = traffic(lambda f, k: solve(f, k, solver=pde.Multigrid(1)), f, k)
-    found = pde.poisson(f, domain, coefficient=k, solver=cycles, full=True)
+    found = pde.poisson_solution(f, domain, coefficient=k, solver=cycles)
     what = _named("multigrid", grid.shape, dtype, f"{int(found.iterations)} cycles")
     row = Row(
         what,

@@ -23,7 +23,9 @@ from ._elliptic import (
     PreconditionedKrylov,
     TridiagonalElimination,
     helmholtz,
+    helmholtz_solution,
     poisson,
+    poisson_solution,
 )
 from ._equations import (
     AbstractConservationLaw,
@@ -84,7 +86,7 @@ from ._observables import (
     velocity,
     vorticity,
 )
-from ._steady_state import PseudoTransient, steady_state
+from ._steady_state import PseudoTransient, steady_state, steady_state_solution
 from ._time_step import CFL, cfl_time_step
 
 
@@ -163,13 +165,16 @@ __all__ = [
     "flux_divergence",
     "gradient",
     "helmholtz",
+    "helmholtz_solution",
     "integral",
     "laplacian",
     "minmod",
     "poisson",
+    "poisson_solution",
     "probe",
     "spectrum",
     "steady_state",
+    "steady_state_solution",
     "van_albada",
     "van_leer",
     "velocity",

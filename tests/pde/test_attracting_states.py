@@ -68,7 +68,7 @@ HOT = 4 * jnp.sin(np.pi * pde.Grid(64).centers[0])
 @pytest.mark.slow
 def test_march_from_beside_a_repelling_state_does_not_end_there():
     """In time this explodes."""
-    found = pde.steady_state(fire(HOT), throw=False, full=True)
+    found = pde.steady_state_solution(fire(HOT), throw=False)
     assert np.all(np.isnan(found.value)) and found.status == RESULTS.no_steady_state
 
 

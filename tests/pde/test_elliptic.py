@@ -203,7 +203,7 @@ def test_incompatible_data_raise(elliptic):
         jax.block_until_ready(jax.jit(lambda f: pde.poisson(f, domain))(f))
     with failures_as_nan():
         assert np.all(np.isnan(pde.poisson(f, domain)))
-    found = pde.poisson(f, domain, throw=False, full=True)
+    found = pde.poisson_solution(f, domain, throw=False)
     assert found.status == RESULTS.incompatible_data
     assert np.all(np.isnan(found.value))
     # Rounding is none of it, nor an α that is small.
@@ -222,7 +222,7 @@ def test_incompatible_field_leaves_the_rest_of_its_batch_alone(elliptic, batch):
     ]
     alone = jnp.stack([pde.poisson(f, domain) for f in fields])
     f = jnp.stack(fields).at[-1].add(1.0).reshape(*batch, 8, 6)
-    found = pde.poisson(f, domain, throw=False, full=True)
+    found = pde.poisson_solution(f, domain, throw=False)
     value = found.value.reshape(count, 8, 6)
     np.testing.assert_allclose(value[:-1], alone[:-1], rtol=1e-12, atol=1e-14)
     assert np.all(np.isnan(value[-1]))
@@ -251,7 +251,7 @@ def test_batch_axes_are_as_vmap(elliptic):
     f = f.at[1].add(1.0).at[2, 0, 0].set(jnp.nan)
 
     def solve(f):
-        return pde.poisson(f, domain, coefficient=k, throw=False, full=True)
+        return pde.poisson_solution(f, domain, coefficient=k, throw=False)
 
     good = jnp.array([0, 3])
 
@@ -276,10 +276,10 @@ def test_residual_is_relative_to_each_field_of_a_batch(elliptic):
     solver = pde.PreconditionedKrylov(krylov=Krylov(CG(), max_steps=1))
     rough = elliptic.balance(elliptic.source((8, 6)), domain, k)
     f = jnp.stack([1e12 * pde.diffusion(rough, k, domain), rough])
-    options = {"coefficient": k, "solver": solver, "throw": False, "full": True}
-    alone = pde.poisson(rough, domain, **options)
+    options = {"coefficient": k, "solver": solver, "throw": False}
+    alone = pde.poisson_solution(rough, domain, **options)
     assert alone.status == RESULTS.no_linear_solution
-    found = pde.poisson(f, domain, **options)
+    found = pde.poisson_solution(f, domain, **options)
     assert (found.status == RESULTS.no_linear_solution)[1]
     np.testing.assert_allclose(found.residual[1], alone.residual, rtol=1e-9)
 
@@ -345,12 +345,12 @@ def test_failures_have_results(elliptic):
     k, _ = elliptic.coefficients(domain.grid)
     f = elliptic.source((8, 6))
     late = pde.PreconditionedKrylov(krylov=Krylov(CG(), max_steps=2))
-    found = pde.poisson(f, domain, coefficient=k, solver=late, throw=False, full=True)
+    found = pde.poisson_solution(f, domain, coefficient=k, solver=late, throw=False)
     assert found.status == RESULTS.no_linear_solution
     assert np.all(np.isnan(found.value))
-    found = pde.poisson(f.at[0, 0].set(jnp.inf), domain, throw=False, full=True)
+    found = pde.poisson_solution(f.at[0, 0].set(jnp.inf), domain, throw=False)
     assert found.status == RESULTS.non_finite
-    found = pde.poisson(f, domain, full=True)
+    found = pde.poisson_solution(f, domain)
     assert found.status == RESULTS.successful
     assert found.residual < 1e-11
 

@@ -121,7 +121,7 @@ def test_steady_state_of_invalid_parameters_fails():
     def found(diffusivity):
         heated = pde.Diffusion(diffusivity, 1.0)
         rod = pde.Evolution(heated, jnp.zeros(8), pde.Grid(8), pde.Dirichlet(0.0))
-        steady = pde.steady_state(rod, throw=False, full=True)
+        steady = pde.steady_state_solution(rod, throw=False)
         return steady.value, steady.status
 
     @jax.jit
@@ -146,7 +146,7 @@ def test_grid_with_reversed_corners_is_invalid(upper):
         method = ds.Method(integrators.SSPRK3(), 0.001)
         run = ds.simulate(plate, 0.002, method, throw=False)
         walls = pde.Domain(grid, pde.Robin(1.0, 1.0, 1.0))
-        held = pde.poisson(_WAVE, walls, throw=False, full=True)
+        held = pde.poisson_solution(_WAVE, walls, throw=False)
         moving = pde.IncompressibleFlow(0.1, grid, pde.NoSlip())
         statuses = jnp.stack(
             [jnp.asarray(s == _IMPROPER) for s in (run.result, held.status)]

@@ -86,7 +86,7 @@ def both(flow, w):
     """The end state and a number of it, with the slope of that by everything."""
 
     def total(flow):
-        found = pde.steady_state(flow, observe=lambda t, y: y, throw=False, full=True)
+        found = pde.steady_state_solution(flow, observe=lambda t, y: y, throw=False)
         u = flow.observe(0.0, found.value)
         return jnp.sum(w * u**2), found
 
@@ -206,7 +206,7 @@ def test_undetermined_flow_fails_with_result():
 
     grid = pde.Grid((6, 6))
     flow = pde.IncompressibleFlow(0.1, grid, pde.Periodic(), initial=swirl)
-    found = pde.steady_state(flow, throw=False, full=True)
+    found = pde.steady_state_solution(flow, throw=False)
     assert found.status == RESULTS.steady_state_not_determined
     assert np.all(np.isnan(found.value))
 

@@ -85,7 +85,7 @@ def test_no_steady_state_beyond_fold_leaves_rest_of_batch_alone():
     w = weighted(16)[1]
 
     def solve(strength):
-        found = pde.steady_state(rod(strength, 16), throw=False, full=True)
+        found = pde.steady_state_solution(rod(strength, 16), throw=False)
         return jnp.sum(w * found.value[0]), found
 
     # The fold is at 3.5138, 3.51 on so many cells.
@@ -118,11 +118,11 @@ def test_undetermined_steady_state_fails_with_result():
         (0.0, RESULTS.steady_state_not_determined),
         (1.0, RESULTS.no_steady_state),
     ]:
-        found = pde.steady_state(heated(source), throw=False, full=True)
+        found = pde.steady_state_solution(heated(source), throw=False)
         assert np.all(np.isnan(found.value)) and found.status == status
     at = lambda run: run.equation.diffusivity  # noqa: E731
     wrong = eqx.tree_at(at, heated(0.0), jnp.asarray(-0.1))
-    found = pde.steady_state(wrong, throw=False, full=True)
+    found = pde.steady_state_solution(wrong, throw=False)
     assert found.status == RESULTS.invalid_parameter
     with pytest.raises(RuntimeError, match="Others may be right beside it"):
         pde.steady_state(heated(0.0))
@@ -135,7 +135,7 @@ def test_linear_steady_state_matches_poisson():
     walls = (pde.Dirichlet(0.3), pde.Neumann(0.2)), pde.Neumann(-0.1)
     k, s = jnp.exp(jnp.sin(3 * x) + y), x - y**2
     plate = pde.Evolution(pde.Diffusion(k, s), x, grid, walls)
-    found = pde.steady_state(plate, full=True)
+    found = pde.steady_state_solution(plate)
     exact = pde.poisson(s, plate.domain, coefficient=k)
     np.testing.assert_allclose(found.value[0], exact, rtol=1e-10)
     assert found.status == RESULTS.successful and found.iterations < 10
@@ -210,7 +210,7 @@ def test_fold_of_bratu_on_a_square_matches_literature(below, above):
     def status(strength):
         fire = pde.Diffusion(1.0, Fire(strength))
         plate = pde.Evolution(fire, jnp.zeros(grid.shape), grid, pde.Dirichlet(0.0))
-        return pde.steady_state(plate, throw=False, full=True).status
+        return pde.steady_state_solution(plate, throw=False).status
 
     found = jax.jit(jax.vmap(status))(jnp.array([below, above]))
     np.testing.assert_array_equal(found == RESULTS.successful, [True, False])

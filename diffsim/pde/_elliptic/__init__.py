@@ -8,7 +8,7 @@ from ._helmholtz_operator import (
     helmholtz_operator,
 )
 from ._multigrid import Multigrid
-from ._poisson import helmholtz, poisson
+from ._poisson import helmholtz, helmholtz_solution, poisson, poisson_solution
 from ._preconditioned_krylov import PreconditionedKrylov
 from ._tensor_eigenbasis import Kinds, apply_in_eigenbasis, eigenvectors
 from ._tridiagonal_elimination import TridiagonalElimination
@@ -28,6 +28,8 @@ __all__ = [
     "eigenvectors",
     "helmholtz",
     "helmholtz_operator",
+    "helmholtz_solution",
     "poisson",
+    "poisson_solution",
     "solve_elliptic",
 ]

@@ -33,7 +33,7 @@ class Multigrid(AbstractPreconditioner):
     x, y = square.grid.centers
     k = jnp.where(jnp.hypot(x - 0.5, y - 0.5) < 0.3, 10.0, 1.0)  # a disk of metal
     f = jnp.ones((32, 32))
-    found = pde.poisson(f, square, coefficient=k, solver=pde.Multigrid(), full=True)
+    found = pde.poisson_solution(f, square, coefficient=k, solver=pde.Multigrid())
     found.value, found.iterations  # V-cycles
     ```
 

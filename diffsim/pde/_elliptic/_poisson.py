@@ -1,6 +1,6 @@
 """`helmholtz` and `poisson`: elliptic problems, checked."""
 
-from typing import Any, Literal, overload
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -40,7 +40,6 @@ _RESONANCE = (
 )
 
 
-@overload
 def helmholtz(
     f: Numbers,
     domain: Domain,
@@ -51,46 +50,7 @@ def helmholtz(
     face_mean: str = "harmonic",
     solver: AbstractEllipticSolver | None = None,
     throw: bool | None = None,
-    full: Literal[False] = False,
-) -> Array: ...
-@overload
-def helmholtz(
-    f: Numbers,
-    domain: Domain,
-    *,
-    alpha: Numbers,
-    coefficient: Numbers | tuple[Numbers, ...] = 1.0,
-    t: Any = 0.0,
-    face_mean: str = "harmonic",
-    solver: AbstractEllipticSolver | None = None,
-    throw: bool | None = None,
-    full: Literal[True],
-) -> Solution: ...
-@overload
-def helmholtz(
-    f: Numbers,
-    domain: Domain,
-    *,
-    alpha: Numbers,
-    coefficient: Numbers | tuple[Numbers, ...] = 1.0,
-    t: Any = 0.0,
-    face_mean: str = "harmonic",
-    solver: AbstractEllipticSolver | None = None,
-    throw: bool | None = None,
-    full: bool,
-) -> Array | Solution: ...
-def helmholtz(
-    f: Numbers,
-    domain: Domain,
-    *,
-    alpha: Numbers,
-    coefficient: Numbers | tuple[Numbers, ...] = 1.0,
-    t: Any = 0.0,
-    face_mean: str = "harmonic",
-    solver: Any = None,
-    throw: bool | None = None,
-    full: bool = False,
-) -> Array | Solution:
+) -> Array:
     r"""Solve Helmholtz' equation $\alpha u - \nabla\cdot(k\,\nabla u) = f$, of order 2.
 
     Exactly, to the tolerance of the solver, that of `pde.diffusion` in every cell.
@@ -115,8 +75,8 @@ def helmholtz(
     - `solver`: None is `TridiagonalElimination()` for one axis, `FastDiagonalization()`
         where α and k are numbers, and `PreconditionedKrylov()` for fields.
     - `throw`: whether a failure raises; None does, and is NaN inside `fit` and `sweep`.
-    - `full`: return an `implicit.Solution` with status, residual and iterations, of
-        the shape (...) of the problems: one that fails is NaN and leaves others alone.
+
+    `helmholtz_solution` returns the status, the residual and the iterations as well.
 
     Where α is 0 and only differences of u are determined, all boundaries being periodic
     or `Neumann`, f and what passes the boundary have to balance; rounding is taken out
@@ -137,6 +97,43 @@ def helmholtz(
     there (convenience). With all boundaries `Neumann` and α = 0, derivatives are those
     of balanced data: a mean in a change of f changes nothing (mathematics).
     """
+    return helmholtz_solution(
+        f,
+        domain,
+        alpha=alpha,
+        coefficient=coefficient,
+        t=t,
+        face_mean=face_mean,
+        solver=solver,
+        throw=throw,
+    ).value
+
+
+def helmholtz_solution(
+    f: Numbers,
+    domain: Domain,
+    *,
+    alpha: Numbers,
+    coefficient: Numbers | tuple[Numbers, ...] = 1.0,
+    t: Any = 0.0,
+    face_mean: str = "harmonic",
+    solver: AbstractEllipticSolver | None = None,
+    throw: bool | None = None,
+) -> Solution:
+    """`helmholtz` with how it went: an `implicit.Solution`, with its arguments.
+
+    ```python
+    rod = pde.Domain(pde.Grid(64), pde.Dirichlet(0.0))
+    found = pde.helmholtz_solution(jnp.ones(64), rod, alpha=10.0)
+    found.value, found.status, found.residual, found.iterations
+    ```
+
+    **Arguments:** `f`, `domain`, `alpha`, `coefficient`, `t`, `face_mean`, `solver` and
+    `throw` as for `helmholtz`.
+
+    Status, residual and iterations have the shape (...) of the problems: one that fails
+    is NaN and leaves others alone.
+    """
     f = as_floating("f", f)
     check_domain(domain)
     domain.check(f)
@@ -152,15 +149,14 @@ def helmholtz(
         positive("coefficient", one, "an elliptic problem has one sign of it")
     alpha = _field("alpha", alpha, domain)
     PositiveParameter("alpha", alpha, zero=True, hint=_RESONANCE).check()
-    found, imbalance = _solve_problem(f, domain, (alpha, k, face_mean), t, solver)
+    solution, imbalance = _solve_problem(f, domain, (alpha, k, face_mean), t, solver)
     if not should_raise(throw):
-        return found if full else found.value
-    status = _check_balance(found.status, imbalance)
-    value = raise_if_failed(found.value, status)
-    return eqx.tree_at(lambda s: s.value, found, value) if full else value
+        return solution
+    status = _check_balance(solution.status, imbalance)
+    value = raise_if_failed(solution.value, status)
+    return eqx.tree_at(lambda s: s.value, solution, value)
 
 
-@overload
 def poisson(
     f: Numbers,
     domain: Domain,
@@ -170,43 +166,7 @@ def poisson(
     face_mean: str = "harmonic",
     solver: AbstractEllipticSolver | None = None,
     throw: bool | None = None,
-    full: Literal[False] = False,
-) -> Array: ...
-@overload
-def poisson(
-    f: Numbers,
-    domain: Domain,
-    *,
-    coefficient: Numbers | tuple[Numbers, ...] = 1.0,
-    t: Any = 0.0,
-    face_mean: str = "harmonic",
-    solver: AbstractEllipticSolver | None = None,
-    throw: bool | None = None,
-    full: Literal[True],
-) -> Solution: ...
-@overload
-def poisson(
-    f: Numbers,
-    domain: Domain,
-    *,
-    coefficient: Numbers | tuple[Numbers, ...] = 1.0,
-    t: Any = 0.0,
-    face_mean: str = "harmonic",
-    solver: AbstractEllipticSolver | None = None,
-    throw: bool | None = None,
-    full: bool,
-) -> Array | Solution: ...
-def poisson(
-    f: Numbers,
-    domain: Domain,
-    *,
-    coefficient: Numbers | tuple[Numbers, ...] = 1.0,
-    t: Any = 0.0,
-    face_mean: str = "harmonic",
-    solver: Any = None,
-    throw: bool | None = None,
-    full: bool = False,
-) -> Array | Solution:
+) -> Array:
     r"""Solve Poisson's equation $-\nabla\cdot(k\,\nabla u) = f$: `helmholtz`, α = 0.
 
     ```python
@@ -217,10 +177,42 @@ def poisson(
     field = -pde.gradient(potential, box)  # (axis, x, y)
     ```
 
-    **Arguments:** `f`, `domain`, `coefficient`, `t`, `face_mean`, `solver`, `throw` and
-    `full` as for `helmholtz`, with its failures.
+    **Arguments:** `f`, `domain`, `coefficient`, `t`, `face_mean`, `solver` and `throw`
+    as for `helmholtz`, with its failures.
     """
-    return helmholtz(
+    return poisson_solution(
+        f,
+        domain,
+        coefficient=coefficient,
+        t=t,
+        face_mean=face_mean,
+        solver=solver,
+        throw=throw,
+    ).value
+
+
+def poisson_solution(
+    f: Numbers,
+    domain: Domain,
+    *,
+    coefficient: Numbers | tuple[Numbers, ...] = 1.0,
+    t: Any = 0.0,
+    face_mean: str = "harmonic",
+    solver: AbstractEllipticSolver | None = None,
+    throw: bool | None = None,
+) -> Solution:
+    """`poisson` with how it went: an `implicit.Solution`, as of `helmholtz_solution`.
+
+    ```python
+    disk = pde.Domain(pde.Grid((64, 64)), pde.Dirichlet(0.0))
+    found = pde.poisson_solution(jnp.ones((64, 64)), disk, solver=pde.Multigrid())
+    found.iterations  # V-cycles
+    ```
+
+    **Arguments:** `f`, `domain`, `coefficient`, `t`, `face_mean`, `solver` and `throw`
+    as for `helmholtz`.
+    """
+    return helmholtz_solution(
         f,
         domain,
         alpha=0.0,
@@ -229,7 +221,6 @@ def poisson(
         face_mean=face_mean,
         solver=solver,
         throw=throw,
-        full=full,
     )
 
 

@@ -25,7 +25,7 @@ class PreconditionedKrylov(AbstractEllipticSolver):
     x, y = square.grid.centers
     k, f = jnp.exp(2 * x), jnp.ones((64, 64))
     solver = pde.PreconditionedKrylov(pde.FastDiagonalization())
-    found = pde.poisson(f, square, coefficient=k, solver=solver, full=True)
+    found = pde.poisson_solution(f, square, coefficient=k, solver=solver)
     found.value, found.iterations  # 6 steps of CG
     ```
 

@@ -2,7 +2,7 @@
 
 import functools
 from collections.abc import Callable
-from typing import Any, Literal, overload
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -13,7 +13,7 @@ from jaxtyping import Array, Bool
 from ..._jit._fresh_jit import fresh_jit
 from ..._linalg import machine_epsilon, max_norm
 from ..._primitives import closure_convert
-from ..._results import RESULTS, is_finite, nan_unless, value_or_solution
+from ..._results import RESULTS, is_finite, nan_unless, raise_if_failed, should_raise
 from ..._types import PyTree
 from ..._validation import function_of, instance, positive
 from ...implicit import (
@@ -49,7 +49,6 @@ from ._pseudo_transient import PseudoTransient
 _TRIES = 3
 
 
-@overload
 def steady_state(
     simulation: AbstractSimulation,
     *,
@@ -58,40 +57,7 @@ def steady_state(
     attracting: bool = True,
     max_steps: int = 256,
     throw: bool | None = None,
-    full: Literal[False] = False,
-) -> PyTree[Array]: ...
-@overload
-def steady_state(
-    simulation: AbstractSimulation,
-    *,
-    solver: Any = None,
-    observe: Callable[[Any, Any], Any] | None = None,
-    attracting: bool = True,
-    max_steps: int = 256,
-    throw: bool | None = None,
-    full: Literal[True],
-) -> Solution: ...
-@overload
-def steady_state(
-    simulation: AbstractSimulation,
-    *,
-    solver: Any = None,
-    observe: Callable[[Any, Any], Any] | None = None,
-    attracting: bool = True,
-    max_steps: int = 256,
-    throw: bool | None = None,
-    full: bool,
-) -> PyTree[Array] | Solution: ...
-def steady_state(
-    simulation: AbstractSimulation,
-    *,
-    solver: Any = None,
-    observe: Callable[[Any, Any], Any] | None = None,
-    attracting: bool = True,
-    max_steps: int = 256,
-    throw: bool | None = None,
-    full: bool = False,
-) -> PyTree[Array] | Solution:
+) -> PyTree[Array]:
     r"""Steady state of a simulation: the u of $F(t_0, u) = 0$.
 
     Of an `Evolution` in finite volumes or an `IncompressibleFlow`. Differentiable in
@@ -125,8 +91,8 @@ def steady_state(
         `PseudoTransient` goes on along it, up to twice. False takes any state.
     - `max_steps`: of the solver.
     - `throw`: whether a failure raises; None does, and is NaN inside `fit` and `sweep`.
-    - `full`: return an `implicit.Solution` with status, residual and iterations; the
-        residual is that of u, about how far it still is from the answer.
+
+    `steady_state_solution` returns the status, the residual and the iterations as well.
 
     Linear solves are preconditioned: in finite volumes by `FastDiagonalization` for
     what the Jacobian makes of the shortest and the longest wave, in flows by a long
@@ -147,6 +113,39 @@ def steady_state(
     Preconditioned by diffusion: it takes the longer the more is carried, and without
     diffusion, as of waves, it may not converge (convenience).
     """
+    return steady_state_solution(
+        simulation,
+        solver=solver,
+        observe=observe,
+        attracting=attracting,
+        max_steps=max_steps,
+        throw=throw,
+    ).value
+
+
+def steady_state_solution(
+    simulation: AbstractSimulation,
+    *,
+    solver: Any = None,
+    observe: Callable[[Any, Any], Any] | None = None,
+    attracting: bool = True,
+    max_steps: int = 256,
+    throw: bool | None = None,
+) -> Solution:
+    """`steady_state` with how it went: an `implicit.Solution`, with its arguments.
+
+    ```python
+    law = pde.Diffusion(1.0, source=lambda t, x, u: jnp.exp(u))
+    rod = pde.Evolution(law, jnp.zeros(64), pde.Grid(64), pde.Dirichlet(0.0))
+    found = pde.steady_state_solution(rod)
+    found.value, found.status, found.residual, found.iterations
+    ```
+
+    **Arguments:** `simulation`, `solver`, `observe`, `attracting`, `max_steps` and
+    `throw` as for `steady_state`.
+
+    The residual is that of u, about how far it still is from the answer.
+    """
     check_simulation(simulation)
     solver = PseudoTransient() if solver is None else solver
     if not isinstance(solver, optx.AbstractRootFinder):
@@ -157,8 +156,11 @@ def steady_state(
     if observe is not None:
         function_of("observe", observe, ("t", "y"))
     instance("attracting", attracting, bool, "True or False")
-    found = _solve(simulation, solver, observe, attracting, max_steps)
-    return value_or_solution(found, throw=throw, full=full)
+    solution = _solve(simulation, solver, observe, attracting, max_steps)
+    if not should_raise(throw):
+        return solution
+    value = raise_if_failed(solution.value, solution.status)
+    return eqx.tree_at(lambda s: s.value, solution, value)
 
 
 @fresh_jit
