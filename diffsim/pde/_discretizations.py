@@ -11,6 +11,7 @@ from jaxtyping import Array
 
 from .._parameter_selection import cast
 from .._types import PyTree
+from .._validation import count
 from ..integrators import KenCarp5
 from ..simulations import IMEXTerm, Method, Semilinear
 from ._domain import Domain
@@ -18,7 +19,6 @@ from ._equations import (
     AbstractEquation,
     AbstractFiniteVolumeEquation,
     AbstractIMEXEquation,
-    AbstractNavierStokes,
     AbstractSecondOrderInTime,
     AbstractSpectralEquation,
     AbstractSplitStepEquation,
@@ -106,9 +106,9 @@ class FiniteVolume(AbstractDiscretization):
         start = jnp.zeros(
             (equation.channels(domain.grid.ndim), *domain.grid.shape), dtype
         )
-        found = jax.eval_shape(lambda u: equation.explicit(0.0, u, domain), start)
+        explicit = jax.eval_shape(lambda u: equation.explicit(0.0, u, domain), start)
         return IMEXTerm(
-            _implicit, _solve, explicit=None if found is None else _explicit
+            _implicit, _solve, explicit=None if explicit is None else _explicit
         )
 
     def default_method(self, equation: Any, domain: Domain) -> Method:
@@ -162,18 +162,15 @@ class Fourier(AbstractDiscretization):
     (mathematics).
     """
 
-    degree: int | None = eqx.field(static=True, default=None)
+    degree: int | None = eqx.field(
+        static=True,
+        default=None,
+        converter=lambda n: None if n is None else count("degree", n),
+    )
 
     references: ClassVar[tuple[str, ...]] = (
         "10.1175/1520-0469(1971)028<1074:OTEOAI>2.0.CO;2",
     )
-
-    def __check_init__(self) -> None:
-        degree = self.degree
-        if degree is not None and not (isinstance(degree, int) and degree > 0):
-            raise ValueError(
-                f"degree must be an int from 1, the factors of a product, got {degree}"
-            )
 
     def check(self, equation: AbstractEquation, domain: Domain) -> None:
         name = type(equation).__name__
@@ -186,12 +183,16 @@ class Fourier(AbstractDiscretization):
             )
         if not all(map(domain.periodic, range(domain.grid.ndim))):
             raise ValueError(
-                f"{name} in Fourier space is periodic, got a boundary; omit boundary"
-                f"{_alternative(equation)}"
+                f"{name} in Fourier space is periodic, got a boundary; between walls "
+                "take discretization=pde.FiniteVolume(), or pde.IncompressibleFlow"
             )
         if isinstance(equation, AbstractSpectralEquation):
-            # For what it raises, which depends on shapes alone.
-            eqx.filter_eval_shape(_symbol, equation, domain.grid)
+            # Evaluated for what it raises, which depends on shapes alone.
+            eqx.filter_eval_shape(
+                lambda equation, grid: equation.symbol(FourierBasis(grid)),
+                equation,
+                domain.grid,
+            )
 
     def terms(
         self, equation: Any, domain: Domain, dtype: Any
@@ -226,11 +227,11 @@ class Fourier(AbstractDiscretization):
         if fastest is not None:
             return jnp.sum(fastest / domain.grid.spacing.astype(field.dtype))
         in_cells = equation.courant_rate(t, field, domain)
-        moving = self.waves(equation, t, field, domain)
-        if in_cells is None or moving is None:
+        modes = self.waves(equation, t, field, domain)
+        if in_cells is None or modes is None:
             return in_cells
-        # Modes spread faster than what differences make of them.
-        return jnp.max(jnp.abs(moving.symbol)) / 2
+        # Modes spread faster than differences let them.
+        return jnp.max(jnp.abs(modes.symbol)) / 2
 
     def waves(
         self, equation: AbstractEquation, t: Any, field: Array, domain: Domain
@@ -257,9 +258,8 @@ class Fourier(AbstractDiscretization):
     ) -> FourierBasis:
         """The modes that products are kept in."""
         degree = equation.nonlinearity_degree if self.degree is None else self.degree
-        return (
-            FourierBasis(grid) if degree < 2 else FourierBasis(grid).dealiased(degree)
-        )
+        modes = FourierBasis(grid)
+        return modes if degree < 2 else modes.dealiased(degree)
 
 
 def _rate(t, u, evolution):
@@ -279,25 +279,14 @@ def _solve(t, rhs, length, guess, evolution):
     return evolution.equation.solve(t, rhs, length, guess, domain)
 
 
-def _symbol(equation: Any, grid: Grid) -> Array:
-    return equation.symbol(FourierBasis(grid))
-
-
 def _nonlinear(equation, modes, low, t, z, args):
     del args
     low_z = low.truncate_modes(z)
-    found = equation.nonlinear(t, low_z, low)
-    if jnp.shape(found) != low_z.shape or not jnp.iscomplexobj(found):
+    rate = equation.nonlinear(t, low_z, low)
+    if jnp.shape(rate) != low_z.shape or not jnp.iscomplexobj(rate):
         raise ValueError(
             f"nonlinear of {type(equation).__name__} must return a transform, complex "
             f"of shape {low_z.shape}, as modes.fft makes of a field, got "
-            f"{jnp.result_type(found)} of shape {jnp.shape(found)}"
+            f"{jnp.result_type(rate)} of shape {jnp.shape(rate)}"
         )
-    return low.zero_pad_modes(found)
-
-
-def _alternative(equation: AbstractEquation) -> str:
-    if isinstance(equation, AbstractNavierStokes):
-        return ", or take pde.IncompressibleFlow(viscosity, grid, walls) between walls"
-    finite = isinstance(equation, AbstractFiniteVolumeEquation)
-    return ", or take discretization=pde.FiniteVolume()" if finite else ""
+    return low.zero_pad_modes(rate)

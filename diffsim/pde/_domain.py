@@ -1,5 +1,6 @@
 """`Domain`: a grid and its boundary conditions."""
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -10,7 +11,7 @@ from jax.lax import slice_in_dim
 from jaxtyping import Array
 
 from .._types import PyTree
-from .._validation import instance, is_traced
+from .._validation import finite, instance, is_traced
 from ._boundaries import (
     AbstractBoundary,
     AbstractGhostCellBoundary,
@@ -21,7 +22,7 @@ from ._boundaries import (
     boundaries_per_side,
     map_sides,
 )
-from ._grid import Grid
+from ._grid import Grid, broadcasts_to
 from ._stencils import face_neighbors
 
 
@@ -75,15 +76,13 @@ class Domain(eqx.Module):
         self,
     ) -> list[tuple[AbstractGhostCellBoundary, AbstractGhostCellBoundary] | None]:
         """Both boundaries of each axis, None where it is periodic."""
-        found = []
-        for low, high in self.boundary:
-            if isinstance(low, AbstractGhostCellBoundary) and isinstance(
-                high, AbstractGhostCellBoundary
-            ):
-                found.append((low, high))
-            else:
-                found.append(None)
-        return found
+        return [
+            (low, high)
+            if isinstance(low, AbstractGhostCellBoundary)
+            and isinstance(high, AbstractGhostCellBoundary)
+            else None
+            for low, high in self.boundary
+        ]
 
     @property
     def with_extrapolated_boundaries(self) -> "Domain":
@@ -91,9 +90,17 @@ class Domain(eqx.Module):
 
         Beyond them it goes on as the polynomial through the last cells.
         """
+        return self.with_boundaries(
+            lambda axis, side: side if self.periodic(axis) else Extrapolation()
+        )
+
+    def with_boundaries(
+        self, replace: Callable[[int, AbstractBoundary], AbstractBoundary]
+    ) -> "Domain":
+        """The same grid with `replace(axis, side)` in place of every side."""
         pairs = (
-            pair if self.periodic(i) else (Extrapolation(), Extrapolation())
-            for i, pair in enumerate(self.boundary)
+            (replace(axis, low), replace(axis, high))
+            for axis, (low, high) in enumerate(self.boundary)
         )
         return Domain(self.grid, tuple(pairs))
 
@@ -113,33 +120,34 @@ class Domain(eqx.Module):
         t = jnp.asarray(t, u.dtype)
 
         def ghosts(axis, end, side):
-            found = side.ghosts(spacing[axis], width, order)
-            self.check(u, found.interior_weights.shape[-1])
-            return found
+            cells = side.ghosts(spacing[axis], width, order)
+            self.check(u, cells.interior_weights.shape[-1])
+            return cells
 
         def values(axis, end, side):
             return self.boundary_value(axis, end, u, t, order)[0]
 
         pairs = self.boundary_pairs
-        ends, given = map_sides(ghosts, pairs), map_sides(values, pairs)
-        return face_neighbors(u, ends, given, width)
+        return face_neighbors(
+            u, map_sides(ghosts, pairs), map_sides(values, pairs), width
+        )
 
     def _check_resolved(self, axis: int, end: int, side: AbstractGhostCellBoundary):
         """Raise `ValueError` for cells that make a field grow where it should decay."""
         if not isinstance(side, Robin):
             return
-        known = side.alpha, side.beta, self.grid.spacing[axis]
-        if any(map(is_traced, known)):
+        numbers = side.alpha, side.beta, self.grid.spacing[axis]
+        if any(map(is_traced, numbers)):
             return
-        alpha, beta, dx = map(np.asarray, known)
+        alpha, beta, dx = map(np.asarray, numbers)
         if alpha * beta < 0 and abs(alpha) * dx >= 2 * abs(beta):
-            most = float(2 * abs(beta / alpha))
-            cells = int(dx * self.grid.shape[axis] / most) + 1
+            longest = float(2 * abs(beta / alpha))
+            cells = int(dx * self.grid.shape[axis] / longest) + 1
             raise ValueError(
                 f"the Robin boundary at the {('lower', 'upper')[end]} side of axis "
                 f"{axis} has an alpha and a beta of opposite signs, and needs cells "
-                f"shorter than 2 |beta/alpha| = {most:.3g}, got {float(dx):.3g}; take "
-                f"{cells} cells or more along that axis"
+                f"shorter than 2 |beta/alpha| = {longest:.3g}, got {float(dx):.3g}; "
+                f"take {cells} cells or more along that axis"
             )
 
     @property
@@ -177,8 +185,8 @@ class Domain(eqx.Module):
 
         pairs = map_sides(tangents, self.boundary_pairs)
         axes = [
-            [given] * len(u) if pair is None else zip(*pair, strict=True)
-            for given, pair in zip(self.boundary, pairs, strict=True)
+            [both] * len(u) if pair is None else zip(*pair, strict=True)
+            for both, pair in zip(self.boundary, pairs, strict=True)
         ]
         return [Domain(self.grid, sides) for sides in zip(*axes, strict=True)]
 
@@ -194,7 +202,7 @@ class Domain(eqx.Module):
         `u` has the channels that the boundaries are for, shape (channel, *grid).
         Returns the values that are known.
         """
-        known = []
+        values = []
         for axis, pair in enumerate(self.boundary_pairs):
             for end, side in enumerate(pair or ()):
                 name = f"the value at the {('lower', 'upper')[end]} side of axis {axis}"
@@ -203,12 +211,18 @@ class Domain(eqx.Module):
                 shape = len(u), *x.shape[1:]
                 # The first cell is near enough to see that a function is one.
                 fields = self._cells_inwards(u, axis, end, int(side.is_nonlinear))
-                _check_shape(name, jax.eval_shape(side.at, t, x, *fields).shape, shape)
+                got = jax.eval_shape(side.at, t, x, *fields).shape
+                if not broadcasts_to(got, shape):
+                    raise ValueError(
+                        f"{name} must be a number, one for each of {len(u)} channels, "
+                        f"or have shape {shape}, got shape {got}; profiles along a "
+                        "side are functions of (t, x) or arrays of that shape"
+                    )
                 value = _known_value(side, t, x, *fields)
                 if value is not None:
-                    _check_finite(name, value, t0)
-                    known.append(BoundaryValue(name, side, value, shape))
-        return known
+                    finite(name, value, f"at t = {t0}")
+                    values.append(BoundaryValue(name, side, value, shape))
+        return values
 
     def check(self, u: Array, cells: int = 1) -> None:
         """Raise `ValueError` for fields that do not fit and for too few cells."""
@@ -233,15 +247,6 @@ def as_field(u: Any) -> Array:
     return u if inexact else u.astype(jnp.result_type(float))
 
 
-def check_domain(domain: Any):
-    """Raise `ValueError` for a grid, which has no boundary conditions."""
-    if not isinstance(domain, Domain):
-        raise ValueError(
-            "domain must be a pde.Domain(grid, boundary), of a periodic grid "
-            f"pde.Domain(grid), got {domain!r:.60}"
-        )
-
-
 def sides_of(
     boundary: PyTree, ndim: int
 ) -> tuple[tuple[AbstractBoundary, AbstractBoundary], ...]:
@@ -251,18 +256,9 @@ def sides_of(
         ndim,
         name="boundary",
         kinds=AbstractBoundary,
-        expected="pde.Dirichlet(0.0), pde.Neumann(), pde.Periodic() or such",
+        expected="pde.Dirichlet(0.0), pde.Neumann() or pde.Periodic(), and of a "
+        "pde.IncompressibleFlow(nu, grid, boundary) pde.NoSlip()",
     )
-
-
-def _check_shape(name: str, given: tuple[int, ...], shape: tuple[int, ...]):
-    pairs = zip(reversed(given), reversed(shape), strict=False)
-    if len(given) > len(shape) or any(a not in (1, n) for a, n in pairs):
-        raise ValueError(
-            f"{name} must be a number, one for each of {shape[0]} channels, or have "
-            f"shape {shape}, got shape {given}; profiles along a side are functions of "
-            "(t, x) or arrays of that shape"
-        )
 
 
 def _known_value(
@@ -274,11 +270,3 @@ def _known_value(
         return None
     value = side.at(t, x, *fields)
     return None if is_traced(value) else np.asarray(value)
-
-
-def _check_finite(name: str, value: np.ndarray, t0: Any):
-    if not np.all(np.isfinite(value)):
-        raise ValueError(
-            f"{name} must be finite, got values that are infinite or not a number at "
-            f"t = {t0}"
-        )

@@ -18,16 +18,14 @@ from .._validation import (
     as_floating,
     check_precision,
     checked_return,
+    finite,
     function_of,
     instance,
-    is_traced,
+    or_default,
     scalar,
 )
-from ..integrators import AbstractExponentialSolver
 from ..simulations import (
     AbstractSimulation,
-    AbstractSplittingSolver,
-    AbstractUnsynchronizedSolver,
     Method,
 )
 from ._boundaries import AbstractBoundary
@@ -38,21 +36,14 @@ from ._equations import (
     AbstractEquation,
     AbstractFiniteVolumeEquation,
     AbstractSecondOrderInTime,
-    AbstractSpectralEquation,
-    AbstractSplitStepEquation,
     AdvectionDiffusion,
     Diffusion,
-    Euler,
-    NavierStokesVelocity,
-    NavierStokesVorticity,
-    Schrodinger,
-    ShallowWater,
     check_coefficients,
     check_positive_boundary,
 )
 from ._finite_volume import values_on_faces
-from ._grid import FieldAxes, Grid
-from ._time_step import LinearizedModes, warn_if_unstable
+from ._grid import FieldAxes, Grid, broadcasts_to
+from ._time_step import CFL, LinearizedModes, warn_if_unstable
 
 
 class Evolution(AbstractSimulation):
@@ -121,32 +112,33 @@ class Evolution(AbstractSimulation):
         discretization: AbstractDiscretization | None = None,
         t0: float | Array = 0.0,
     ):
-        _check_kinds(equation, grid, discretization)
-        self.equation = equation
-        self.grid = grid
+        self.equation = instance(
+            "equation", equation, AbstractEquation, "pde.Diffusion(0.1)"
+        )
+        self.grid = instance("grid", grid, Grid, "pde.Grid(64)")
         self.boundary = sides_of(boundary, grid.ndim)
         field = _evaluate_initial_field(initial, equation, grid)
-        _check_finite(field)
+        check_precision("initial", field)
+        finite("initial", field)
         kept: Any = initial if _has_parameters(initial) else field
         self.initial = kept
-        self.discretization = (
-            _discretization_of(equation) if discretization is None else discretization
+        second_order = isinstance(equation, AbstractSecondOrderInTime)
+        in_cells = second_order or isinstance(equation, AbstractFiniteVolumeEquation)
+        self.discretization = or_default(
+            "discretization",
+            discretization,
+            AbstractDiscretization,
+            default=FiniteVolume() if in_cells else Fourier(),
         )
         self.discretization.check(equation, self.domain)
         check_coefficients(equation, len(field), grid.shape)
-        scalar("t0", t0)
-        self.t0 = t0
-        self._check_boundary(field)
+        self.t0 = scalar("t0", t0)
+        u = field[: len(field) // 2] if second_order else field
+        for boundary_value in self.domain.check_boundary_values(u, t0):
+            if isinstance(equation, AbstractConservationLaw):
+                check_positive_boundary(equation, boundary_value)
         if isinstance(equation, AbstractFiniteVolumeEquation):
             equation.check(field, self.domain)
-
-    def _check_boundary(self, field: Array):
-        """Raise `ValueError` for values that no side of this equation can have."""
-        second_order = isinstance(self.equation, AbstractSecondOrderInTime)
-        u = field[: len(field) // 2] if second_order else field
-        for known in self.domain.check_boundary_values(u, self.t0):
-            if isinstance(self.equation, AbstractConservationLaw):
-                check_positive_boundary(self.equation, known)
 
     @property
     def domain(self) -> Domain:
@@ -162,7 +154,9 @@ class Evolution(AbstractSimulation):
         return self.discretization.state(self.equation, self.initial_field, self.domain)
 
     def check_method(self, method: Method, duration: float | None = None) -> bool:
-        _check_solver(self, method.solver)
+        # Steps that an error chooses are as short as they have to be.
+        if method.adaptive and not isinstance(method.controller, CFL):
+            return False
         return warn_if_unstable(self, method, duration)
 
     def courant_rate(self, t: Any, y: Any) -> Array | None:
@@ -184,7 +178,28 @@ class Evolution(AbstractSimulation):
         return RESULTS.positivity_lost if lost else RESULTS.field_not_finite
 
     def locate(self, t: Any, y: PyTree) -> str | None:
-        return describe_blow_up(self, t, y)
+        name, when = type(self.equation).__name__, f"t = {float(t):.4g}"
+        u = self.observe(t, y)
+        if not self.equation.positive_fields:
+            cell = _largest_cell(np.max(np.abs(np.asarray(u)), axis=0))
+            return f"{name} blew up after {when}, where it was largest in cell {cell}."
+        fields = [np.asarray(field) for field in self.equation.positive(u)]
+        pairs = zip(self.equation.positive_fields, fields, strict=True)
+        lost = next(((n, f) for n, f in pairs if np.min(f) <= 0), None)
+        if lost is not None:
+            words, cell = f" of {lost[0]}", _largest_cell(-lost[1])
+        else:
+            # Positive in cells, and not on the faces between them.
+            rate = jax.tree.leaves(self.terms().vf(t, y, self))[0]
+            # A source may close over what is differentiated.
+            bad = ~np.isfinite(np.asarray(jax.lax.stop_gradient(rate))).all(axis=0)
+            words = ""
+            cell = _largest_cell(bad if bad.any() else -np.min(fields, axis=0))
+        if getattr(self.equation, "positivity_limiter", True):
+            advice = "shorter steps may keep it"
+        else:
+            advice = "positivity_limiter=True keeps it"
+        return f"{name} lost positivity{words} at {when} in cell {cell}; {advice}."
 
     def observe(self, t: Any, y: PyTree) -> Array:
         del t
@@ -200,15 +215,14 @@ class Evolution(AbstractSimulation):
             return self
         D = law.diffusivity
         is_field = isinstance(D, jax.Array) and bool(D.ndim)
-        # Equations of users' own may read the field.
+        # Subclasses of users may read the field.
         is_ours = type(law) in (AdvectionDiffusion, Diffusion)
         in_cells = isinstance(self.discretization, FiniteVolume)
         if not (is_field and is_ours and in_cells):
             return self
         dtype = jax.eval_shape(lambda: self.initial_field).dtype
         faces = values_on_faces(D, self.domain, dtype, law.face_mean or "harmonic")
-        at = lambda run: run.equation.diffusivity  # noqa: E731
-        return eqx.tree_at(at, self, tuple(faces))
+        return eqx.tree_at(lambda run: run.equation.diffusivity, self, tuple(faces))
 
     def terms(self) -> diffrax.AbstractTerm[Any, Any]:
         dtype = jax.eval_shape(lambda: self.initial_field).dtype
@@ -218,67 +232,34 @@ class Evolution(AbstractSimulation):
         return self.discretization.default_method(self.equation, self.domain)
 
 
-def _check_kinds(equation: Any, grid: Any, discretization: Any):
-    kinds = {
-        "equation": (equation, AbstractEquation, "pde.Diffusion(0.1)"),
-        "grid": (grid, Grid, "pde.Grid(64)"),
-        "discretization": (
-            discretization,
-            AbstractDiscretization | None,
-            "pde.Fourier()",
-        ),
-    }
-    for name, (given, kind, example) in kinds.items():
-        instance(name, given, kind, example)
-
-
-def _discretization_of(equation: AbstractEquation) -> AbstractDiscretization:
-    in_cells = isinstance(
-        equation, AbstractFiniteVolumeEquation | AbstractSecondOrderInTime
-    )
-    return FiniteVolume() if in_cells else Fourier()
-
-
 def _evaluate_initial_field(
     initial: Any, equation: AbstractEquation, grid: Grid
 ) -> Array:
-    channels = equation.channels(grid.ndim)
-    field = _evaluate_initial(initial, channels, grid)
-    if field.shape == grid.shape and channels == 1:
+    """The field, of a function its values at the centers of cells."""
+    shape = equation.channels(grid.ndim), *grid.shape
+    if callable(initial):
+        function_of("initial", initial, ("x",))
+        x = grid.centers
+        with explain_tracer_errors("initial"):
+            returned = initial(x)
+        field = checked_return("initial", returned, x.dtype)
+        if field.shape == shape[:1]:
+            field = field.reshape(-1, *[1] * grid.ndim)
+        # One field is not meant for several channels.
+        is_single = field.shape == (1, *grid.shape) and shape[0] > 1
+        if field.ndim in (0, len(shape)) and not is_single:
+            fits = broadcasts_to(field.shape, shape)
+            field = jnp.broadcast_to(field, shape) if fits else field
+    else:
+        field = as_floating("initial", initial)
+    if field.shape == grid.shape and shape[0] == 1:
         field = field[None]
-    if field.shape != (channels, *grid.shape):
+    if field.shape != shape:
+        names = ", ".join(equation.channel_names(grid.ndim))
         raise ValueError(
-            f"initial must have shape {(channels, *grid.shape)}, the channels of the "
-            f"equation and the grid, got {field.shape}{_channels_of(equation, field)}"
+            f"initial must have shape {shape}, of {type(equation).__name__} the "
+            f"channels {names} and the grid, got {field.shape}"
         )
-    return field
-
-
-def _check_finite(field: Array):
-    check_precision("initial", field)
-    if not is_traced(field) and not np.all(np.isfinite(np.asarray(field))):
-        bad = np.argwhere(~np.isfinite(np.asarray(field)))
-        raise ValueError(
-            f"initial must be finite, got {len(bad)} values that are infinite or not a "
-            f"number, the first at {tuple(bad[0].tolist())} of (channel, *grid)"
-        )
-
-
-def _evaluate_initial(initial: Any, channels: int, grid: Grid) -> Array:
-    """The field given, or what a function returns in the centers of cells."""
-    if not callable(initial):
-        return as_floating("initial", initial)
-    function_of("initial", initial, ("x",))
-    x = grid.centers
-    with explain_tracer_errors("initial"):
-        found = initial(x)
-    field, shape = checked_return("initial", found, x.dtype), (channels, *grid.shape)
-    if field.shape == (channels,):
-        field = field.reshape(-1, *[1] * grid.ndim)
-    one = field.shape == (1, *grid.shape) and channels > 1
-    fits = field.ndim in (0, len(shape)) and not one
-    if fits and all(a in (1, n) for a, n in zip(field.shape, shape, strict=False)):
-        return jnp.broadcast_to(field, shape)
     return field
 
 
@@ -286,77 +267,6 @@ def _has_parameters(function: Any) -> bool:
     """Whether it is a function with numbers of its own, as a module is."""
     floating = map(eqx.is_inexact_array_like, jax.tree.leaves(function))
     return callable(function) and any(floating)
-
-
-def _channels_of(equation: AbstractEquation, field: Array) -> str:
-    """Explain the channels, where a newcomer would expect others."""
-    if isinstance(equation, AbstractSecondOrderInTime):
-        return (
-            "; they are the displacement and its velocity, jnp.stack([u, 0 * u]) from "
-            "rest"
-        )
-    if isinstance(equation, NavierStokesVorticity) and len(field) == 2:
-        return (
-            "; the field is the vorticity of a velocity, "
-            "pde.curl(velocity, pde.Domain(grid)), or take pde.NavierStokesVelocity"
-        )
-    words = {
-        NavierStokesVelocity: "the components of a velocity, one an axis; of a "
-        "vorticity pde.NavierStokesVorticity is the equation",
-        Schrodinger: "the real and the imaginary part, jnp.stack([a, b])",
-        Euler: "density, momentum and energy, Euler.state(density, velocity, pressure)",
-        ShallowWater: "depth and momentum along each axis, jnp.stack([h, h * v])",
-    }
-    kind = next((k for k in words if isinstance(equation, k)), None)
-    return "" if kind is None else f"; they are {words[kind]}"
-
-
-def _check_solver(evolution: Evolution, solver: Any):
-    """Raise `ValueError` for a solver of other dynamics, in words for fields."""
-    equation, discretization = evolution.equation, evolution.discretization
-    modes = isinstance(discretization, Fourier) and isinstance(
-        equation, AbstractSpectralEquation
-    )
-    waves = isinstance(equation, AbstractSecondOrderInTime | AbstractSplitStepEquation)
-    if isinstance(solver, AbstractExponentialSolver) and not modes:
-        steps = "semilinear equations in Fourier space (pde.Fourier, periodic)"
-    elif isinstance(solver, AbstractUnsynchronizedSolver):
-        steps = "the bodies of an nbody.NBody"
-    elif isinstance(solver, AbstractSplittingSolver) and not waves:
-        steps = "waves, pde.Wave or pde.Schrodinger"
-    else:
-        return
-    chosen = type(evolution._checked_default_method().solver).__name__
-    raise ValueError(
-        f"{type(solver).__name__} steps {steps}; got {type(equation).__name__} in "
-        f"{type(discretization).__name__}(), for which method=None takes {chosen}"
-    )
-
-
-def describe_blow_up(evolution: Any, t: Any, y: Any) -> str:
-    """A sentence on the last finite state `y`, which was at the time `t`."""
-    equation = evolution.equation
-    name, when = type(equation).__name__, f"t = {float(t):.4g}"
-    u = evolution.observe(t, y)
-    if not equation.positive_fields:
-        cell = _largest_cell(np.max(np.abs(np.asarray(u)), axis=0))
-        return f"{name} blew up after {when}, where it was largest in cell {cell}."
-    fields = [np.asarray(field) for field in equation.positive(u)]
-    pairs = zip(equation.positive_fields, fields, strict=True)
-    gone = next(((n, f) for n, f in pairs if np.min(f) <= 0), None)
-    if gone is not None:
-        words, cell = f" of {gone[0]}", _largest_cell(-gone[1])
-    else:
-        # Positive in cells, and not on the faces between them.
-        rate = jax.tree.leaves(evolution.terms().vf(t, y, evolution))[0]
-        # A source may close over what is differentiated.
-        bad = ~np.isfinite(np.asarray(jax.lax.stop_gradient(rate))).all(axis=0)
-        words, cell = "", _largest_cell(bad if bad.any() else -np.min(fields, axis=0))
-    if getattr(equation, "positivity_limiter", True):
-        advice = "shorter steps may keep it"
-    else:
-        advice = "positivity_limiter=True keeps it"
-    return f"{name} lost positivity{words} at {when} in cell {cell}; {advice}."
 
 
 def _largest_cell(field: np.ndarray) -> int | tuple[int, ...]:

@@ -11,7 +11,14 @@ from jaxtyping import Array, Bool, Float
 from .._extras import Variable
 from .._linalg import matmul
 from .._types import Numbers, PyTree
-from .._validation import as_array, check_precision, is_traced, promote_to_common_dtype
+from .._validation import (
+    as_array,
+    check_precision,
+    count,
+    finite,
+    is_traced,
+    promote_to_common_dtype,
+)
 from ..simulations import AbstractStateAxes
 
 
@@ -46,18 +53,29 @@ class Grid(eqx.Module):
     def __init__(
         self, shape: int | tuple[int, ...], lower: Numbers = 0.0, upper: Numbers = 1.0
     ):
-        self.shape = _validate_shape(shape)
+        counts = tuple(shape) if isinstance(shape, Sequence | np.ndarray) else (shape,)
+        if not 1 <= len(counts) <= 3:
+            raise ValueError(
+                f"shape must be one to three positive ints, cells along each axis, got "
+                f"{shape!r:.60}"
+            )
+        self.shape = tuple(count("shape", n, hint="cells of an axis") for n in counts)
         corners = promote_to_common_dtype(lower=lower, upper=upper)
-        for name, corner in zip(("lower", "upper"), corners, strict=True):
-            check_precision(name, corner)
-            if corner.shape not in ((), (self.ndim,)):
-                raise ValueError(
-                    f"{name} must be one number or one an axis, shape "
-                    f"({self.ndim},), got shape {corner.shape}; a grid is "
-                    "pde.Grid(shape, lower, upper)"
-                )
-        self.lower, self.upper = (_broadcast_to_axes(c, self.ndim) for c in corners)
-        _check_order(self.lower, self.upper)
+        self.lower, self.upper = (
+            _broadcast_to_axes(name, corner, len(counts))
+            for name, corner in zip(("lower", "upper"), corners, strict=True)
+        )
+
+    def __check_init__(self) -> None:
+        if is_traced(self.lower) or is_traced(self.upper):
+            return
+        if not np.all(np.asarray(self.upper) > np.asarray(self.lower)):
+            raise ValueError(
+                f"upper must lie above lower, got {self.upper} and {self.lower}; a "
+                "grid is pde.Grid(shape, lower, upper), pde.Grid(64, 0.0, length) for "
+                "a length"
+            )
+        finite("lower and upper", [self.lower, self.upper])
 
     @property
     def ndim(self) -> int:
@@ -115,36 +133,22 @@ class Grid(eqx.Module):
         return lower, (upper - lower) / np.asarray(self.shape, lower.dtype)
 
 
-def _broadcast_to_axes(corner: Array, ndim: int) -> Array:
+def _broadcast_to_axes(name: str, corner: Array, ndim: int) -> Array:
+    check_precision(name, corner)
+    if corner.shape not in ((), (ndim,)):
+        raise ValueError(
+            f"{name} must be one number or one an axis, shape ({ndim},), got shape "
+            f"{corner.shape}; a grid is pde.Grid(shape, lower, upper)"
+        )
     if is_traced(corner):
         return jnp.broadcast_to(corner, (ndim,))
     return as_array(np.broadcast_to(np.asarray(corner), (ndim,)))
 
 
-def _validate_shape(shape: Any) -> tuple[int, ...]:
-    counts = tuple(shape) if isinstance(shape, Sequence | np.ndarray) else (shape,)
-    whole = all(
-        isinstance(n, int | np.integer) and not isinstance(n, bool) and n > 0
-        for n in counts
-    )
-    if not whole or not 1 <= len(counts) <= 3:
-        raise ValueError(
-            f"shape must be one to three positive ints, cells along each axis, got "
-            f"{shape!r:.60}"
-        )
-    return tuple(int(n) for n in counts)
-
-
-def _check_order(lower: Array, upper: Array):
-    if is_traced(lower) or is_traced(upper):
-        return
-    if not np.all(np.asarray(upper) > np.asarray(lower)):
-        raise ValueError(
-            f"upper must lie above lower, got {upper} and {lower}; a grid is "
-            "pde.Grid(shape, lower, upper), pde.Grid(64, 0.0, length) for a length"
-        )
-    if not np.all(np.isfinite([lower, upper])):
-        raise ValueError(f"lower and upper must be finite, got {lower} and {upper}")
+def broadcasts_to(shape: tuple[int, ...], target: tuple[int, ...]) -> bool:
+    """Whether an array of one shape broadcasts to another, which stays as it is."""
+    lengths = zip(reversed(shape), reversed(target), strict=False)
+    return len(shape) <= len(target) and all(a in (1, n) for a, n in lengths)
 
 
 def on_axis(values: Array, axis: int, ndim: int) -> Array:
@@ -228,11 +232,13 @@ class FieldAxes(AbstractStateAxes):
 
     def coordinates(self) -> dict[str, Any]:
         axes, centers = axis_names(self.grid.ndim), np.asarray(self.grid.centers)
-        found: dict[str, Any] = {}
+        coordinates: dict[str, Any] = {}
         for i, axis in enumerate(axes):
             line = [slice(None) if j == i else 0 for j in range(len(axes))]
-            found[axis] = centers[i][tuple(line)]
-        return found if self.solid is None else {**found, "solid": (axes, self.solid)}
+            coordinates[axis] = centers[i][tuple(line)]
+        if self.solid is not None:
+            coordinates["solid"] = axes, self.solid
+        return coordinates
 
     def select(self, states: Any, name: str) -> PyTree:
         leading = states.ndim - self.grid.ndim - 1

@@ -99,24 +99,10 @@ class Forgetful(SwiftHohenberg):
         return modes.ifft(z) ** 3
 
 
-class Spreading(pde.AbstractReactionDiffusion):
-    """Whose diffusivities are a method and no property."""
-
-    nonlinearity_degree = 1
-
-    def diffusivities(self):
-        return (0.1,)
-
-    def reaction(self, t, x, u):
-        return None
-
-
 def test_invalid_custom_equations_raise():
     grid = pde.Grid(16)
     with pytest.raises(ValueError, match=r"Forgetful must return a transform, complex"):
         ds.simulate(pde.Evolution(Forgetful(0.3), jnp.ones(16), grid), 0.1)
-    with pytest.raises(ValueError, match="Spreading must be a property that returns a"):
-        pde.Evolution(Spreading(), jnp.ones(16), grid)
 
 
 class Cooling(pde.Diffusion):

@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Array
 
 from ..._tracer_errors import explain_tracer_errors
-from ..._validation import as_floating, checked_return, function_of, is_traced
+from ..._validation import as_floating, checked_return, finite, function_of, instance
 
 
 class GhostCells(NamedTuple):
@@ -88,42 +88,32 @@ def map_sides(
 
 
 def array_or_function(
-    name: str, given: Any, arguments: tuple[str, ...] | None = None
+    name: str, value: Any, arguments: tuple[str, ...] | None = None
 ) -> Array | Callable:
     """Convert numbers to an array, and check that a function takes `arguments`."""
-    if not callable(given):
-        return as_floating(name, given)
-    if arguments is not None:
-        function_of(name, given, arguments)
-    return given
+    if not callable(value):
+        return as_floating(name, value)
+    return value if arguments is None else function_of(name, value, arguments)
 
 
 def prescribed_value(
-    name: str, given: Any, arguments: tuple[str, ...] = ("t", "x")
+    value: Any, arguments: tuple[str, ...] = ("t", "x")
 ) -> Array | Callable:
     """Validate a number, an array or a function of `arguments` for a boundary."""
-    given = array_or_function(name, given, arguments)
-    if callable(given):
-        return given
-    if not is_traced(given) and not np.all(np.isfinite(np.asarray(given))):
-        raise ValueError(
-            f"{name} of a boundary must be finite, got values that are infinite or not "
-            "a number"
-        )
-    return given
+    value = array_or_function("value", value, arguments)
+    return value if callable(value) else finite("value of a boundary", value)
 
 
-def evaluate_prescribed(given: Any, t: Array, x: Array, *fields: Array) -> Array:
+def evaluate_prescribed(value: Any, t: Array, x: Array, *fields: Array) -> Array:
     """Evaluate a prescribed value along the boundary."""
-    if callable(given):
+    if callable(value):
         name = "the value of a boundary"
         with explain_tracer_errors(name):
-            found = given(t, x, *fields)
-        return checked_return(name, found, x.dtype)
-    given = given.astype(x.dtype)
-    # One number a channel.
-    walls = x.ndim - 1
-    return given.reshape(-1, *[1] * walls) if given.ndim == 1 else given
+            returned = value(t, x, *fields)
+        return checked_return(name, returned, x.dtype)
+    value = value.astype(x.dtype)
+    # A vector holds one number a channel.
+    return value.reshape(-1, *[1] * (x.ndim - 1)) if value.ndim == 1 else value
 
 
 def ghost_centers(width: int) -> np.ndarray:
@@ -142,18 +132,22 @@ def boundary_polynomial(
     all of them, $p = \sum_j u_j l_j + c R$, and the boundary condition gives c.
     """
     centers, bases = _polynomials(cells)
-    full = np.poly(centers)
-    wall = np.array([np.polyval(b, 0.0) for b in bases])
+    vanishing = np.poly(centers)
+    value = np.array([np.polyval(b, 0.0) for b in bases])
     slope = np.array([np.polyval(np.polyder(b), 0.0) for b in bases])
-    at = constant_extrapolation(spacing.dtype, places, cells)
-    wall, slope, beyond = (
-        jnp.asarray(a, spacing.dtype) for a in (wall, slope, np.polyval(full, places))
+    interior = constant_extrapolation(spacing.dtype, places, cells)
+    value, slope, vanishing_at_places = (
+        jnp.asarray(a, spacing.dtype)
+        for a in (value, slope, np.polyval(vanishing, places))
     )
-    # The outward derivative; s counts cells inwards.
+    # β of the derivative by the number of cells inwards, minus the outward one.
     beta = -beta / spacing
-    full = [float(np.polyval(f, 0.0)) for f in (full, np.polyder(full))]
-    given = beyond / (alpha * full[0] + beta * full[1])
-    return GhostCells(at - given[:, None] * (alpha * wall + beta * slope), given)
+    at_boundary = float(np.polyval(vanishing, 0.0))
+    slope_at_boundary = float(np.polyval(np.polyder(vanishing), 0.0))
+    weight = vanishing_at_places / (alpha * at_boundary + beta * slope_at_boundary)
+    return GhostCells(
+        interior - weight[:, None] * (alpha * value + beta * slope), weight
+    )
 
 
 def constant_extrapolation(dtype: Any, places: np.ndarray, cells: int) -> Array:
@@ -171,63 +165,26 @@ def _polynomials(cells: int) -> tuple[np.ndarray, list]:
 
 
 def boundaries_per_side(
-    given: Any, ndim: int, *, name: str, kinds: Any, expected: str
+    sides: Any, ndim: int, *, name: str, kinds: Any, expected: str
 ) -> tuple[tuple[Any, Any], ...]:
     """Expand one for all sides, or an entry for each axis, to a pair for each axis.
 
     `name` is that of the argument, `kinds` what a side may be, `expected` in words. Of
     one axis a pair is its own.
     """
-    _refuse_class(given, name)
-    if isinstance(given, kinds):
-        given = (given,) * ndim
-    if ndim == 1 and isinstance(given, tuple | list) and len(given) == 2:
-        given = (given,)
-    if not isinstance(given, tuple | list) or len(given) != ndim:
+    axes = sides if isinstance(sides, tuple | list) else (sides,) * ndim
+    if ndim == 1 and len(axes) == 2:
+        axes = (axes,)
+    pairs = [side if isinstance(side, tuple | list) else (side, side) for side in axes]
+    if len(pairs) != ndim or any(len(pair) != 2 for pair in pairs):
         raise ValueError(
             f"{name} must be one for all sides or a tuple with an entry for each of "
-            f"{ndim} axes, each like {expected}, got {given!r:.80}"
-            f"{_flow_hint(given, name)}"
+            f"{ndim} axes, one for both of its sides or a pair, lower and upper, got "
+            f"{sides!r:.80}"
         )
-    pairs = []
-    for axis, one in enumerate(given):
-        sides = (one, one) if isinstance(one, kinds) else one
-        _refuse_class(one, name)
-        if not isinstance(sides, tuple | list) or len(sides) != 2:
-            raise ValueError(
-                f"{name} of axis {axis} must be one for both sides or a pair, lower "
-                f"and upper, each like {expected}, got {one!r:.80}"
-                f"{_flow_hint(one, name)}"
-            )
-        _check_pair(axis, sides, name, kinds, expected)
-        pairs.append(tuple(sides))
-    return tuple(pairs)
-
-
-def _check_pair(axis: int, sides: Any, name: str, kinds: Any, expected: str):
-    for end, side in zip(("lower", "upper"), sides, strict=True):
-        _refuse_class(side, name)
-        if not isinstance(side, kinds):
-            raise ValueError(
-                f"the {end} side of axis {axis} has nothing in {name}: got "
-                f"{side!r:.60}, expected {expected}{_flow_hint(side, name)}"
-            )
-    if len({isinstance(side, Periodic) for side in sides}) > 1:
-        raise ValueError(f"axis {axis} is periodic at one side: make it so at both")
-
-
-def _refuse_class(given: Any, name: str):
-    """Refuse the class of a side in place of one that it makes."""
-    if isinstance(given, type):
-        kind = given.__name__
-        raise ValueError(
-            f"{name} must be made of objects, got the class {kind}; pde.{kind}(...) "
-            "with parentheses makes one"
-        )
-
-
-def _flow_hint(given: Any, name: str) -> str:
-    """Say where walls of a flow belong, whose classes are above this package."""
-    if name == "boundary" and type(given).__name__ in ("NoSlip", "FreeSlip"):
-        return "; walls of fluids are for pde.IncompressibleFlow(nu, grid, boundary)"
-    return ""
+    for axis, pair in enumerate(pairs):
+        for end, side in zip(("lower", "upper"), pair, strict=True):
+            instance(f"{name} at the {end} side of axis {axis}", side, kinds, expected)
+        if len({isinstance(side, Periodic) for side in pair}) > 1:
+            raise ValueError(f"axis {axis} is periodic at one side: make it so at both")
+    return tuple((low, high) for low, high in pairs)

@@ -36,7 +36,7 @@ class Inflow(AbstractGhostCellBoundary):
     value: Any
 
     def __init__(self, value: Numbers | Any):
-        self.value = prescribed_value("value", value)
+        self.value = prescribed_value(value)
 
     def ghosts(self, spacing: Array, width: int, order: int) -> GhostCells:
         del order

@@ -48,7 +48,7 @@ class Dirichlet(AbstractGhostCellBoundary):
     value: Any
 
     def __init__(self, value: Numbers | Any = 0.0):
-        self.value = prescribed_value("value", value)
+        self.value = prescribed_value(value)
 
     def ghosts(self, spacing: Array, width: int, order: int) -> GhostCells:
         one = jnp.ones_like(spacing)
@@ -78,11 +78,6 @@ class AbstractSlopeBoundary(AbstractGhostCellBoundary):
         return self._polynomial(spacing, ghost_centers(width), order)
 
     def at(self, t: Array, x: Array, *fields: Array) -> Array:
-        if self.is_nonlinear and not fields:
-            raise ValueError(
-                f"value of a pde.{type(self).__name__} must be a number, an array or a "
-                "function of (t, x) where no u is known, got a function of (t, x, u)"
-            )
         return evaluate_prescribed(self.value, t, x, *fields)
 
     def solve_value(
@@ -185,17 +180,13 @@ class Robin(AbstractSlopeBoundary):
     is_gain: bool = eqx.field(static=True)
 
     def __init__(self, alpha: Numbers, beta: Numbers, value: Numbers | Any = 0.0):
-        scalar("alpha", alpha)
-        scalar("beta", beta)
-        self.alpha = as_floating("alpha", alpha)
-        self.beta = as_floating("beta", beta)
+        self.alpha = as_floating("alpha", scalar("alpha", alpha))
+        self.beta = as_floating("beta", scalar("beta", beta))
         self.value, self.takes_u = _slope_value(value)
         traced = is_traced(self.alpha) or is_traced(self.beta)
         # Known where a solver is chosen, before anything is traced.
         self.is_gain = not traced and bool(self.alpha * self.beta < 0)
-        if traced:
-            return
-        if np.any((np.asarray(self.alpha) == 0) & (np.asarray(self.beta) == 0)):
+        if not (traced or np.asarray(self.alpha) or np.asarray(self.beta)):
             raise ValueError(
                 "alpha and beta must not both be 0, which leaves u at the boundary "
                 "undetermined; give pde.Dirichlet(value) or pde.Neumann(value)"
@@ -205,12 +196,11 @@ class Robin(AbstractSlopeBoundary):
         return self.alpha.astype(dtype), self.beta.astype(dtype)
 
 
-def _slope_value(given: Any) -> tuple[Array | Callable, bool]:
+def _slope_value(value: Any) -> tuple[Array | Callable, bool]:
     """Validate a value, and say whether it is a function of (t, x, u)."""
-    arguments = ("t", "x", "u")
-    takes_u = callable(given) and takes(given, arguments)
-    takes_u = takes_u and not takes(given, arguments[:2])
-    return prescribed_value("value", given, arguments[: 2 + takes_u]), takes_u
+    takes_u = callable(value) and takes(value, ("t", "x", "u"))
+    takes_u = takes_u and not takes(value, ("t", "x"))
+    return prescribed_value(value, ("t", "x", "u")[: 2 + takes_u]), takes_u
 
 
 def _solve_pointwise(residual: Callable, guess: Array, ndim: int) -> Array:

@@ -13,15 +13,18 @@ from ..._linalg import max_norm
 from ..._results import RESULTS, is_finite, nan_unless, raise_if_failed, should_raise
 from ..._types import Numbers
 from ..._validation import (
-    PositiveParameter,
+    array_of,
     as_floating,
+    instance,
     is_traced,
+    not_negative,
+    one_of,
     positive,
 )
 from ...implicit import Solution
-from .._domain import Domain, check_domain
+from .._domain import Domain
 from .._finite_volume import (
-    check_face_mean,
+    FACE_MEANS,
     diffusion_flux_divergence,
     shapes_on_faces,
     values_on_faces,
@@ -135,7 +138,7 @@ def helmholtz_solution(
     is NaN and leaves others alone.
     """
     f = as_floating("f", f)
-    check_domain(domain)
+    instance("domain", domain, Domain, "pde.Domain(grid, boundary)")
     domain.check(f)
     if domain.is_nonlinear:
         raise ValueError(
@@ -143,12 +146,11 @@ def helmholtz_solution(
             "problems are linear, got a function of (t, x, u); pde.steady_state of a "
             "pde.Diffusion(k, f) takes it"
         )
-    check_face_mean(face_mean)
+    one_of("face_mean", face_mean, FACE_MEANS)
     k = _on_faces_or_in_cells(coefficient, domain)
-    for one in k if isinstance(k, tuple) else (k,):
-        positive("coefficient", one, "an elliptic problem has one sign of it")
-    alpha = _field("alpha", alpha, domain)
-    PositiveParameter("alpha", alpha, zero=True, hint=_RESONANCE).check()
+    for field in k if isinstance(k, tuple) else (k,):
+        positive("coefficient", field, "an elliptic problem has one sign of it")
+    alpha = not_negative("alpha", _field("alpha", alpha, domain), _RESONANCE)
     solution, imbalance = _solve_problem(f, domain, (alpha, k, face_mean), t, solver)
     if not should_raise(throw):
         return solution
@@ -231,49 +233,52 @@ def _solve_problem(f: Array, domain: Domain, coefficients: Any, t: Any, solver: 
     faces = values_on_faces(k, domain, f.dtype, face_mean)
     system = helmholtz_operator(domain, faces, alpha, f.dtype)
     solver = default_solver(system) if solver is None else solver
-    _check_solver(solver, system)
+    instance("solver", solver, AbstractEllipticSolver, "pde.Multigrid()")
+    if reason := solver.unsupported_reason(system, exact=True):
+        raise ValueError(reason)
     walls = diffusion_flux_divergence(jnp.zeros_like(f), faces, domain, t)
     fields, passing = (x.reshape(-1, *system.shape) for x in (f, walls))
-    u, left, iterations = _solve_checked(system, fields + passing, solver)
-    judge = jax.vmap(lambda *problem: _check_solution(system, *problem))
-    status, imbalance = judge(fields, passing, u, left)
-    proper = domain.grid.is_valid()
-    status = RESULTS.where(proper, status, RESULTS.invalid_parameter)
+    u, left, iterations = _solve_fields(system, fields + passing, solver)
+    status, imbalance = jax.vmap(lambda *problem: _status(system, *problem))(
+        fields, passing, u, left
+    )
+    is_valid = domain.grid.is_valid()
+    status = RESULTS.where(is_valid, status, RESULTS.invalid_parameter)
     u = jax.vmap(nan_unless)(u, jnp.asarray(status == RESULTS.successful))
     batch = f.shape[: f.ndim - system.ndim]
-    several = status, jax.vmap(max_norm)(left), iterations
-    shaped = jax.tree.map(lambda x: x.reshape(batch), (several, imbalance))
-    return Solution(u.reshape(f.shape), *shaped[0]), shaped[1]
+    numbers = status, jax.vmap(max_norm)(left), iterations, imbalance
+    *numbers, imbalance = jax.tree.map(lambda x: x.reshape(batch), numbers)
+    return Solution(u.reshape(f.shape), *numbers), imbalance
 
 
-def _solve_checked(
+def _solve_fields(
     system: HelmholtzOperator, fields: Array, solver: AbstractEllipticSolver
 ) -> tuple[Array, Array, Array]:
-    """The solution for every field, what is left of it, and the iterations."""
+    """The solution for every field, its residual, and the iterations."""
 
-    def one(b):
+    def solve(b):
         return solve_elliptic(system, b, solver=solver)
 
     if len(fields) == 1:
         # Under vmap a loop would choose between old and new at every step.
-        u, iterations = jax.tree.map(lambda x: x[None], one(fields[0]))
+        u, iterations = jax.tree.map(lambda x: x[None], solve(fields[0]))
     else:
-        u, iterations = jax.vmap(one)(fields)
+        u, iterations = jax.vmap(solve)(fields)
     left = jax.vmap(lambda u, b: system(u) - system.project_mean_free(b))(u, fields)
     return u, left, iterations
 
 
-def _check_solution(
+def _status(
     system: HelmholtzOperator, f: Array, walls: Array, u: Array, left: Array
 ) -> tuple[RESULTS, Array]:
     """Return the status of one field, and how far its data are from a balance."""
     b = f + walls
     size = max_norm(b) + max_norm(operator_diagonal(system)) * max_norm(u)
-    # What is left of b is but rounding, or the tolerance of a solver.
+    # The residual is rounding, or the tolerance of a solver.
     rounding = jnp.finfo(b.dtype).eps ** 0.5
-    good = (max_norm(left) <= rounding * size) & is_finite(u)
+    is_solved = (max_norm(left) <= rounding * size) & is_finite(u)
     imbalance = _imbalance(system, f, walls)
-    status = RESULTS.where(good, RESULTS.successful, RESULTS.no_linear_solution)
+    status = RESULTS.where(is_solved, RESULTS.successful, RESULTS.no_linear_solution)
     status = RESULTS.where(imbalance <= rounding, status, RESULTS.incompatible_data)
     return RESULTS.where(is_finite(b), status, RESULTS.non_finite), imbalance
 
@@ -288,32 +293,15 @@ def _imbalance(system: HelmholtzOperator, f: Array, walls: Array) -> Array:
     return jnp.where(system.sigma > 0, relative, 0)
 
 
-def _check_solver(solver: Any, system: HelmholtzOperator):
-    if not isinstance(solver, AbstractEllipticSolver):
-        raise ValueError(
-            f"solver must be FastDiagonalization(), TridiagonalElimination(), "
-            f"Multigrid() or PreconditionedKrylov(...), got {solver!r:.60}"
-        )
-    objection = solver.unsupported_reason(system, exact=True)
-    if objection:
-        raise ValueError(objection)
+def _on_faces_or_in_cells(k: Any, domain: Domain) -> Array | tuple[Array, ...]:
+    if not isinstance(k, tuple):
+        return _field("coefficient", k, domain)
+    pairs = zip(k, shapes_on_faces(domain.grid.shape), strict=True)
+    return tuple(array_of("coefficient", face, shape) for face, shape in pairs)
 
 
-def _on_faces_or_in_cells(given: Any, domain: Domain) -> Array | tuple[Array, ...]:
-    if not isinstance(given, tuple):
-        return _field("coefficient", given, domain)
-    faces = tuple(as_floating("coefficient", one) for one in given)
-    got, wanted = [one.shape for one in faces], shapes_on_faces(domain.grid.shape)
-    if got != wanted:
-        raise ValueError(
-            f"coefficient as a tuple must be fields on the faces, shapes {wanted}, got "
-            f"shapes {got}"
-        )
-    return faces
-
-
-def _field(name: str, given: Numbers, domain: Domain) -> Array:
-    field = as_floating(name, given)
+def _field(name: str, value: Numbers, domain: Domain) -> Array:
+    field = as_floating(name, value)
     if field.shape not in ((), domain.grid.shape):
         raise ValueError(
             f"{name} must be a number or a field of the grid, shape "
@@ -327,9 +315,9 @@ def _check_balance(status: RESULTS, imbalance: Array) -> RESULTS:
     batch, name, first = imbalance.shape, "f", 0
     if batch:
         first = jnp.argmax(jnp.ravel(status != RESULTS.successful))
-        several = status, imbalance
-        status, imbalance = jax.tree.map(lambda x: x.ravel()[first], several)
-    # Under vmap it may be that only one of them is.
+        both = status, imbalance
+        status, imbalance = jax.tree.map(lambda x: x.ravel()[first], both)
+    # Under vmap it may be that only one of them is traced.
     if any(map(is_traced, jax.tree.leaves((status, imbalance)))):
         return status
     if status != RESULTS.incompatible_data:

@@ -9,15 +9,21 @@ from jaxtyping import Array
 
 from ..._tracer_errors import explain_tracer_errors
 from ..._types import Numbers
-from ..._validation import PositiveParameter, as_floating, function_of, or_default
+from ..._validation import (
+    PositiveParameter,
+    as_floating,
+    function_of,
+    one_of,
+    or_default,
+)
 from ...integrators import SSPRK3
 from ...simulations import Method
 from .._domain import Domain
 from .._finite_volume import (
+    FACE_MEANS,
     MUSCL,
     AbstractReconstruction,
     advection,
-    check_face_mean,
     diffusion_term_of_order,
     diffusive_courant_rate,
     validate_velocity,
@@ -90,14 +96,10 @@ class AdvectionDiffusion(AbstractFiniteVolumeEquation):
         scheme: AbstractReconstruction | None = None,
         face_mean: str | None = None,
     ):
-        self.diffusivity = (
-            None
-            if diffusivity is None
-            else diffusivity_coefficient("diffusivity", diffusivity)
-        )
-        if face_mean is not None:
-            check_face_mean(face_mean)
-        self.face_mean = face_mean
+        self.diffusivity = diffusivity
+        if diffusivity is not None:
+            self.diffusivity = diffusivity_coefficient("diffusivity", diffusivity)
+        self.face_mean = one_of("face_mean", face_mean, (None, *FACE_MEANS))
         self.velocity = _validate_velocity(velocity)
         self.source = optional_coefficient("source", source)
         self.scheme = or_default(
@@ -130,18 +132,16 @@ class AdvectionDiffusion(AbstractFiniteVolumeEquation):
             fastest = jnp.broadcast_to(jnp.abs(velocity), spacing.shape)
         else:
             fastest = jnp.max(jnp.abs(velocity), range(1, velocity.ndim))
-        moved = jnp.sum(
-            jnp.broadcast_to(fastest.astype(u.dtype), spacing.shape) / spacing
-        )
+        fastest = jnp.broadcast_to(fastest.astype(u.dtype), spacing.shape)
+        rate = jnp.sum(fastest / spacing)
         if self.diffusivity is None:
-            return moved
+            return rate
         D = diffusivity_on_faces(self.diffusivity, self.face_mean, t, u[0], domain)
-        return moved + diffusive_courant_rate(D, domain, u.dtype)
+        return rate + diffusive_courant_rate(D, domain, u.dtype)
 
     def check(self, u: Array, domain: Domain) -> None:
-        velocity = self.velocity
-        if not callable(velocity):
-            validate_velocity(velocity, domain)
+        if not callable(self.velocity):
+            validate_velocity(self.velocity, domain)
 
     def default_method(self, domain: Domain) -> Method:
         del domain
@@ -153,19 +153,20 @@ class AdvectionDiffusion(AbstractFiniteVolumeEquation):
         if not callable(self.velocity):
             return self.velocity
         with explain_tracer_errors("velocity"):
-            found = self.velocity(t, x)
-        found = _validate_velocity(found)
-        # Where x are, in the cells: a tuple from outside could mean faces.
-        if isinstance(found, tuple) and all(v.shape == x.shape[1:] for v in found):
-            found = jnp.stack(found)
-        return validate_velocity(found, domain)
+            velocity = self.velocity(t, x)
+        velocity = _validate_velocity(velocity)
+        # x are the centers of cells; a tuple from outside could mean faces.
+        if isinstance(velocity, tuple) and all(
+            v.shape == x.shape[1:] for v in velocity
+        ):
+            velocity = jnp.stack(velocity)
+        return validate_velocity(velocity, domain)
 
 
-def _validate_velocity(given: Any) -> Array | tuple[Array, ...] | Callable:
+def _validate_velocity(velocity: Any) -> Array | tuple[Array, ...] | Callable:
     """Validate a function, an array, or a tuple of arrays on faces."""
-    if callable(given):
-        function_of("velocity", given, ("t", "x"))
-        return given
-    if isinstance(given, tuple | list) and any(jnp.ndim(v) for v in given):
-        return tuple(as_floating("velocity", v) for v in given)
-    return as_floating("velocity", given)
+    if callable(velocity):
+        return function_of("velocity", velocity, ("t", "x"))
+    if isinstance(velocity, tuple | list) and any(jnp.ndim(v) for v in velocity):
+        return tuple(as_floating("velocity", v) for v in velocity)
+    return as_floating("velocity", velocity)

@@ -12,7 +12,7 @@ from ._equation import (
     coefficient,
     evaluate_coefficient,
     optional_coefficient,
-    positive_diffusivity,
+    positive_diffusivities,
 )
 
 
@@ -64,7 +64,7 @@ class AllenCahn(AbstractReactionDiffusion):
         self.source = optional_coefficient("source", source)
 
     def positive_parameters(self) -> tuple[PositiveParameter, ...]:
-        return (positive_diffusivity("diffusivity", self.diffusivity),)
+        return positive_diffusivities("diffusivity", self.diffusivity)
 
     @property
     def nonlinearity_degree(self) -> int:

@@ -29,7 +29,7 @@ from ._equation import (
     add_source,
     diffusivity_on_faces,
     optional_coefficient,
-    positive_diffusivity,
+    positive_diffusivities,
 )
 
 
@@ -96,7 +96,7 @@ class Burgers(AbstractConservationLaw):
         )
 
     def positive_parameters(self) -> tuple[PositiveParameter, ...]:
-        return (positive_diffusivity("viscosity", self.viscosity, zero=True),)
+        return positive_diffusivities("viscosity", self.viscosity, zero=True)
 
     def channels(self, ndim: int) -> int:
         del ndim

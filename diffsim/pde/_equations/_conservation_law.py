@@ -11,7 +11,14 @@ import numpy as np
 from jaxtyping import Array
 
 from ..._jit._fresh_jit import fresh_jit
-from .._boundaries import Dirichlet, Inflow, ReflectingWall, SignedReflection
+from ..._validation import positive
+from .._boundaries import (
+    AbstractBoundary,
+    Dirichlet,
+    Inflow,
+    ReflectingWall,
+    SignedReflection,
+)
 from .._domain import BoundaryValue, Domain
 from .._finite_volume import (
     AbstractReconstruction,
@@ -73,8 +80,8 @@ class AbstractConservationLaw(AbstractFiniteVolumeEquation):
     ) -> Array | None:
         """Share of a `change` of the fluxes that cells beside a face can bear.
 
-        Of what corrects fluxes to a high order, where w jumps by orders of magnitude;
-        None is all of it.
+        The change corrects fluxes to a high order, and w may jump by orders of
+        magnitude; None is all of it.
         """
         del change, left, right, axis
 
@@ -217,19 +224,14 @@ def split_channels(u: Array) -> Channels:
 
 def with_odd_channels(law: AbstractConservationLaw, domain: Domain) -> Domain:
     """Reflecting walls that know which channels change sign."""
-    channels = law.channels(domain.grid.ndim)
-    boundary = tuple(
-        tuple(
-            SignedReflection(
-                tuple(c in law.odd_channels(axis) for c in range(channels))
-            )
-            if isinstance(side, ReflectingWall)
-            else side
-            for side in pair
-        )
-        for axis, pair in enumerate(domain.boundary)
-    )
-    return Domain(domain.grid, boundary)
+    channels = range(law.channels(domain.grid.ndim))
+
+    def with_signs(axis: int, side: AbstractBoundary) -> AbstractBoundary:
+        if not isinstance(side, ReflectingWall):
+            return side
+        return SignedReflection(tuple(c in law.odd_channels(axis) for c in channels))
+
+    return domain.with_boundaries(with_signs)
 
 
 def check_positive_boundary(law: AbstractConservationLaw, known: BoundaryValue):
@@ -239,11 +241,10 @@ def check_positive_boundary(law: AbstractConservationLaw, known: BoundaryValue):
     w = np.broadcast_to(known.value, known.shape)
     # A law may have fields that only `positive` knows, and no channels of w.
     for field, channel in zip(law.positive_fields, law.positive_channels, strict=False):
-        smallest = np.min(w[channel])
-        if not smallest > 0:
-            raise ValueError(
-                f"{known.name} must have a positive {field}, got {smallest}; "
-                f"boundaries of {type(law).__name__} are for its primitive fields, one "
-                "number a channel, pde.Inflow((density, velocity, pressure)) for a gas "
-                "on a line"
-            )
+        positive(
+            f"{field} of {known.name}",
+            w[channel],
+            f"boundaries of {type(law).__name__} are for its primitive fields, one "
+            "number a channel, pde.Inflow((density, velocity, pressure)) for a gas on "
+            "a line",
+        )

@@ -6,11 +6,11 @@ from typing import Any, ClassVar
 
 import equinox as eqx
 import jax.numpy as jnp
-from jaxtyping import Array, ArrayLike
+from jaxtyping import Array
 
 from ... import implicit
-from ..._types import Numbers
-from ..._validation import PositiveParameter
+from ..._types import Numbers, PyTree
+from ..._validation import PositiveParameter, one_of
 from ...integrators import KenCarp5
 from ...simulations import Method
 from .._domain import Domain
@@ -21,7 +21,7 @@ from .._elliptic import (
     solve_elliptic,
 )
 from .._finite_volume import (
-    check_face_mean,
+    FACE_MEANS,
     diffusion_flux_divergence,
     diffusive_courant_rate,
     shapes_on_faces,
@@ -62,13 +62,7 @@ class AbstractReactionDiffusion(AbstractIMEXEquation, AbstractSpectralEquation):
 
     def channels(self, ndim: int) -> int:
         del ndim
-        given = self.diffusivities
-        if not isinstance(given, tuple):
-            raise ValueError(
-                f"diffusivities of {type(self).__name__} must be a property that "
-                f"returns a tuple, one of each channel, got {given!r:.60}"
-            )
-        return len(given)
+        return len(self.diffusivities)
 
     def explicit(self, t: Any, u: Array, domain: Domain) -> Array | None:
         return _evaluate_reaction(self, t, domain.grid.centers.astype(u.dtype), u)
@@ -79,19 +73,29 @@ class AbstractReactionDiffusion(AbstractIMEXEquation, AbstractSpectralEquation):
     def solve(
         self, t: Any, rhs: Array, length: Array, guess: Array, domain: Domain
     ) -> Array:
-        return _solve_implicit_diffusion(self, (t, length), rhs, guess, domain)
+        length = length.astype(rhs.dtype)
+        if domain.is_nonlinear or any(map(callable, self.diffusivities)):
+            return _solve_nonlinear(self, t, rhs, length, guess, domain)
+        nothing = jnp.zeros_like(rhs)
+        b = rhs + length * _diffusion_term(self, t, nothing, domain)
+        channels = _diffusivities_on_faces(self, t, nothing, domain)
+        solutions = []
+        for k, right, near in zip(channels, b, guess, strict=True):
+            system = _implicit_system(length, k, domain)
+            solver = default_solver(system, _stage_tolerance(rhs, 1))
+            solution, _ = solve_elliptic(system, right, solver=solver, guess=near)
+            solutions.append(solution)
+        return jnp.stack(solutions)
 
     def rate(self, t: Any, u: Array, domain: Domain) -> Array:
-        change = self.explicit(t, u, domain)
-        spreading = self.implicit(t, u, domain)
-        return spreading if change is None else spreading + change
+        reaction = self.explicit(t, u, domain)
+        diffusion = self.implicit(t, u, domain)
+        return diffusion if reaction is None else diffusion + reaction
 
     def courant_rate(self, t: Any, u: Array, domain: Domain) -> Array:
         channels = _diffusivities_on_faces(self, t, u, domain)
-        fastest = [
-            jnp.stack([jnp.max(k) for k in each])
-            for each in zip(*channels, strict=True)
-        ]
+        by_axis = zip(*channels, strict=True)
+        fastest = [jnp.stack([jnp.max(k) for k in each]) for each in by_axis]
         return diffusive_courant_rate(fastest, domain, u.dtype)
 
     def default_method(self, domain: Domain) -> Method:
@@ -99,35 +103,31 @@ class AbstractReactionDiffusion(AbstractIMEXEquation, AbstractSpectralEquation):
         return Method(KenCarp5())
 
     def symbol(self, modes: FourierBasis) -> Array:
-        numbers = [_require_number(type(self).__name__, d) for d in self.diffusivities]
-        return -jnp.stack([d * modes.wavenumber_squared for d in numbers])
+        for D in self.diffusivities:
+            if callable(D) or isinstance(D, tuple) or jnp.ndim(D):
+                raise ValueError(
+                    f"{type(self).__name__} in Fourier space needs diffusivities that "
+                    f"are numbers, got a {'function' if callable(D) else 'field'}; "
+                    "take discretization=pde.FiniteVolume()"
+                )
+        return -jnp.stack([D * modes.wavenumber_squared for D in self.diffusivities])
 
     def nonlinear(self, t: Any, z: Array, modes: FourierBasis) -> Array:
-        found = _evaluate_reaction(self, t, modes.grid.centers, modes.ifft(z))
-        return jnp.zeros_like(z) if found is None else modes.fft(found)
+        rate = _evaluate_reaction(self, t, modes.grid.centers, modes.ifft(z))
+        return jnp.zeros_like(z) if rate is None else modes.fft(rate)
 
 
 def _evaluate_reaction(
     equation: AbstractReactionDiffusion, t: Any, x: Array, u: Array
 ) -> Array | None:
-    found = equation.reaction(t, x, u)
-    if found is not None and jnp.shape(found) != u.shape:
+    rate = equation.reaction(t, x, u)
+    if rate is not None and jnp.shape(rate) != u.shape:
         raise ValueError(
             f"reaction of {type(equation).__name__} must return the shape of u, "
-            f"{u.shape}, one field a channel, got {jnp.shape(found)}; jnp.stack joins "
+            f"{u.shape}, one field a channel, got {jnp.shape(rate)}; jnp.stack joins "
             "them"
         )
-    return found
-
-
-def _require_number(name: str, given: Any) -> ArrayLike:
-    if callable(given) or isinstance(given, tuple) or jnp.ndim(given):
-        kind = "a function" if callable(given) else "a field"
-        raise ValueError(
-            f"{name} in Fourier space needs diffusivities that are numbers, got "
-            f"{kind}; take discretization=pde.FiniteVolume()"
-        )
-    return given
+    return rate
 
 
 def _diffusion_term(
@@ -137,39 +137,11 @@ def _diffusion_term(
     channels = _diffusivities_on_faces(equation, t, u, domain)
     if len(channels) == 1:
         return diffusion_flux_divergence(u, channels[0], domain, t)
-    faces = []
-    for shape, each in zip(
-        shapes_on_faces(domain.grid.shape), zip(*channels, strict=True), strict=True
-    ):
+    faces, by_axis = [], zip(*channels, strict=True)
+    for shape, each in zip(shapes_on_faces(domain.grid.shape), by_axis, strict=True):
         shape = shape if any(k.ndim for k in each) else (1,) * len(shape)
         faces.append(jnp.stack([jnp.broadcast_to(k, shape) for k in each]))
     return diffusion_flux_divergence(u, faces, domain, t)
-
-
-def _solve_implicit_diffusion(
-    equation: AbstractReactionDiffusion,
-    step: tuple[Any, Array],
-    rhs: Array,
-    guess: Array,
-    domain: Domain,
-) -> Array:
-    r"""The u with $u_c - \mathrm{length}\,\nabla\cdot(D_c\,\nabla u_c)$ = rhs.
-
-    `step` is t and length. NaN where a solve did not converge.
-    """
-    t, length = step
-    length = length.astype(rhs.dtype)
-    if domain.is_nonlinear or any(map(callable, equation.diffusivities)):
-        return _solve_nonlinear(equation, (t, length), rhs, guess, domain)
-    nothing = jnp.zeros_like(rhs)
-    b = rhs + length * _diffusion_term(equation, t, nothing, domain)
-    channels = _diffusivities_on_faces(equation, t, nothing, domain)
-    found = []
-    for k, right, near in zip(channels, b, guess, strict=True):
-        system = _implicit_system(length, k, domain)
-        solver = default_solver(system, _stage_tolerance(rhs, 1))
-        found.append(solve_elliptic(system, right, solver=solver, guess=near)[0])
-    return jnp.stack(found)
 
 
 def _implicit_system(length: Array, k: Sequence[Array], domain: Domain):
@@ -178,19 +150,25 @@ def _implicit_system(length: Array, k: Sequence[Array], domain: Domain):
     return helmholtz_operator(domain, faces, 1.0, length.dtype, regular=True)
 
 
-def _solve_nonlinear(equation, step, rhs, guess, domain):
-    """Solve by Newton's method, preconditioned by D of the guess."""
+def _solve_nonlinear(
+    equation: AbstractReactionDiffusion,
+    t: Any,
+    rhs: Array,
+    length: Array,
+    guess: Array,
+    domain: Domain,
+) -> PyTree:
+    """Solve by Newton's method, preconditioned by D of the guess; NaN if it fails."""
 
-    def residual(u, given):
-        (t, length), rhs, domain = given
+    def residual(u, parameters):
+        t, length, rhs, domain = parameters
         return u - length * _diffusion_term(equation, t, u, domain) - rhs
 
-    t, length = step
-    left = _stage_tolerance(rhs, 5)
     line = domain.grid.ndim == 1 and not domain.periodic(0) and len(rhs) == 1
     if line:
-        few = domain.grid.shape[0] < 3
-        linear_solver = implicit.Dense() if few else implicit.Tridiagonal()
+        is_short = domain.grid.shape[0] < 3
+        solver = None
+        linear_solver = implicit.Dense() if is_short else implicit.Tridiagonal()
     else:
         channels = _diffusivities_on_faces(equation, t, guess, domain)
         tangents = zip(channels, domain.linearized(guess, t), strict=True)
@@ -198,13 +176,15 @@ def _solve_nonlinear(equation, step, rhs, guess, domain):
         linear_solver = implicit.Krylov(
             implicit.GMRES(), preconditioner=PreconditionedSolver(systems)
         )
-    adjoint = implicit.ImplicitAdjoint(linear_solver)
-    given = ((t, length), rhs, domain)
-    solver = None
-    if not line:
+        left = _stage_tolerance(rhs, 5)
         solver = implicit.NewtonKrylov(left, left, linear_solver=linear_solver)
     return implicit.root(
-        residual, guess, given, solver=solver, adjoint=adjoint, throw=False
+        residual,
+        guess,
+        (t, length, rhs, domain),
+        solver=solver,
+        adjoint=implicit.ImplicitAdjoint(linear_solver),
+        throw=False,
     )
 
 
@@ -217,9 +197,8 @@ def _diffusivities_on_faces(
     equation: AbstractReactionDiffusion, t: Any, u: Array, domain: Domain
 ) -> list[list[Array]]:
     """D of every channel, on the faces across each axis."""
-    pairs = zip(equation.diffusivities, u, strict=True)
-    mean = equation.face_mean
-    return [diffusivity_on_faces(given, mean, t, a, domain) for given, a in pairs]
+    pairs, mean = zip(equation.diffusivities, u, strict=True), equation.face_mean
+    return [diffusivity_on_faces(D, mean, t, a, domain) for D, a in pairs]
 
 
 class Diffusion(AbstractReactionDiffusion):
@@ -273,9 +252,7 @@ class Diffusion(AbstractReactionDiffusion):
     ):
         self.diffusivity = diffusivity_coefficient("diffusivity", diffusivity)
         self.source = optional_coefficient("source", source)
-        if face_mean is not None:
-            check_face_mean(face_mean)
-        self.face_mean = face_mean
+        self.face_mean = one_of("face_mean", face_mean, (None, *FACE_MEANS))
 
     def positive_parameters(self) -> tuple[PositiveParameter, ...]:
         return positive_diffusivities("diffusivity", self.diffusivity)

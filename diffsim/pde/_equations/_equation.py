@@ -17,6 +17,7 @@ from .._boundaries import array_or_function
 from .._domain import Domain
 from .._finite_volume import shapes_on_faces, values_on_faces
 from .._fourier import FourierBasis
+from .._grid import broadcasts_to
 from .._time_step import LinearizedModes
 
 
@@ -210,41 +211,45 @@ class AbstractSplitStepEquation(AbstractEquation):
 #: Arguments of functions: the time, the places (axis, *grid), and the field.
 _ARGUMENTS = ("t", "x", "u")
 
-#: Coefficients that are added to rates, whose channels they may have.
-_SOURCES = ("source", "forcing")
-
 
 def coefficient(
-    name: str, given: Any, arguments: tuple[str, ...] = _ARGUMENTS
+    name: str, value: Any, arguments: tuple[str, ...] = _ARGUMENTS
 ) -> Array | Callable:
     """Validate a number, a field or a function of `arguments`."""
-    return array_or_function(name, given, arguments)
+    return array_or_function(name, value, arguments)
+
+
+def optional_coefficient(
+    name: str, value: Any, arguments: tuple[str, ...] = _ARGUMENTS
+) -> Array | Callable | None:
+    """Validate a coefficient, or None where there is none."""
+    return None if value is None else coefficient(name, value, arguments)
 
 
 def diffusivity_coefficient(
-    name: str, given: Any
+    name: str, value: Any
 ) -> Array | tuple[Array, ...] | Callable:
     """Validate a number, a field, a tuple of fields on faces, or a function."""
-    if isinstance(given, tuple) and any(map(jnp.ndim, given)):
-        return tuple(as_floating(name, one) for one in given)
-    return coefficient(name, given)
+    if isinstance(value, tuple) and any(map(jnp.ndim, value)):
+        return tuple(as_floating(name, face) for face in value)
+    return coefficient(name, value)
 
 
 def diffusivity_on_faces(
-    given: Any, face_mean: str | None, t: Any, u: Array, domain: Domain
+    diffusivity: Any, face_mean: str | None, t: Any, u: Array, domain: Domain
 ) -> list[Array]:
     """The diffusivity of a channel u on the faces across each axis.
 
     **Arguments:** `face_mean`: None is the harmonic one, and the arithmetic one of a
     function that reads u.
     """
-    if isinstance(given, tuple):
-        return values_on_faces(given, domain, u.dtype)
+    if isinstance(diffusivity, tuple):
+        return values_on_faces(diffusivity, domain, u.dtype)
     x = domain.grid.centers.astype(u.dtype)
     name = "the diffusivity of a channel"
 
     def evaluate(u):
-        return evaluate_coefficient(name, given, t, x, u)
+        return evaluate_coefficient(name, diffusivity, t, x, u)
 
     k = evaluate(u)
     if k.ndim > domain.grid.ndim:
@@ -253,65 +258,42 @@ def diffusivity_on_faces(
             f"{domain.grid.shape}, got shape {k.shape}"
         )
     if face_mean is None and k.ndim:
-        moves = callable(given) and depends_on_first(evaluate, u)
-        face_mean = "arithmetic" if moves else "harmonic"
+        reads_u = callable(diffusivity) and depends_on_first(evaluate, u)
+        face_mean = "arithmetic" if reads_u else "harmonic"
     return values_on_faces(k, domain, u.dtype, face_mean or "harmonic")
 
 
 def positive_diffusivities(
     name: str, value: Any, *, zero: bool = False
 ) -> tuple[PositiveParameter, ...]:
-    """Signs of a diffusivity, on faces one of each axis."""
-    several = value if isinstance(value, tuple) else (value,)
-    return tuple(positive_diffusivity(name, one, zero=zero) for one in several)
-
-
-def positive_diffusivity(
-    name: str, value: Any, *, zero: bool = False
-) -> PositiveParameter:
-    """Sign of a diffusivity; `zero` where it may vanish."""
+    """Signs of a diffusivity, one for each axis of a tuple; `zero` if it may vanish."""
     hint = "negative ones make a field rougher without bound"
     if not zero:
         hint = f"of zero nothing diffuses, and {hint}"
-    return PositiveParameter(name, value, zero, hint)
-
-
-def optional_coefficient(
-    name: str, given: Any, arguments: tuple[str, ...] = _ARGUMENTS
-) -> Array | Callable | None:
-    """Validate a coefficient, or None where there is none."""
-    return None if given is None else coefficient(name, given, arguments)
+    fields = value if isinstance(value, tuple) else (value,)
+    return tuple(PositiveParameter(name, field, zero, hint) for field in fields)
 
 
 def check_coefficients(equation: Any, channels: int, grid: tuple[int, ...]):
     """Raise `ValueError` for those that do not fit a grid of this shape."""
     for name in equation.coefficients:
-        given = getattr(equation, name)
-        if isinstance(given, tuple) and _are_on_faces(given, grid):
+        value = getattr(equation, name)
+        fields = value if isinstance(value, tuple) else (value,)
+        shapes = [jnp.shape(a) for a in fields if a is not None and not callable(a)]
+        if isinstance(value, tuple) and shapes == shapes_on_faces(grid):
             continue
-        for one in given if isinstance(given, tuple) else (given,):
-            if one is not None and not callable(one):
-                _check_shape(name, jnp.shape(one), channels, grid)
+        leading = (channels,) if name in ("source", "forcing") else ()
+        for shape in shapes:
+            if shape and not _has_grid_last(shape, (*leading, *grid), len(grid)):
+                others = f"{channels} channels or none" if leading else "nothing"
+                raise ValueError(
+                    f"{name} must be a number or have the grid as its last axes, "
+                    f"{grid}, got shape {shape}; before those axes there are {others}"
+                )
 
 
-def _are_on_faces(given: tuple[Any, ...], grid: tuple[int, ...]) -> bool:
-    return [jnp.shape(one) for one in given] == shapes_on_faces(grid)
-
-
-def _check_shape(
-    name: str, shape: tuple[int, ...], channels: int, grid: tuple[int, ...]
-):
-    is_source = name in _SOURCES
-    most = (channels, *grid) if is_source else grid
-    fits = not shape or len(grid) <= len(shape) <= len(most)
-    pairs = zip(reversed(shape), reversed(most), strict=False)
-    if fits and all(a in (1, n) for a, n in pairs):
-        return
-    others = f"{channels} channels or none" if is_source else "nothing"
-    raise ValueError(
-        f"{name} must be a number or have the grid as its last axes, {grid}, got shape "
-        f"{shape}; before those axes there are {others}"
-    )
+def _has_grid_last(shape: tuple[int, ...], target: tuple[int, ...], ndim: int) -> bool:
+    return len(shape) >= ndim and broadcasts_to(shape, target)
 
 
 def add_source(rate: Array, source: Any, t: Any, x: Array, u: Array) -> Array:
@@ -322,14 +304,13 @@ def add_source(rate: Array, source: Any, t: Any, x: Array, u: Array) -> Array:
     if source is None:
         return rate
     field = u[0] if len(u) == 1 else u
-    found = evaluate_coefficient("source", source, t, x.astype(u.dtype), field)
-    pairs = zip(reversed(found.shape), reversed(rate.shape), strict=False)
-    if found.ndim > rate.ndim or any(a not in (1, n) for a, n in pairs):
+    values = evaluate_coefficient("source", source, t, x.astype(u.dtype), field)
+    if not broadcasts_to(values.shape, rate.shape):
         raise ValueError(
             f"source must be a number, or of shape {rate.shape[1:]} or {rate.shape}, "
-            f"the grid and the channels before it, got shape {found.shape}"
+            f"the grid and the channels before it, got shape {values.shape}"
         )
-    return rate + found
+    return rate + values
 
 
 def source_transform(source: Any, t: Any, z: Array, modes: FourierBasis) -> Array:
@@ -348,24 +329,22 @@ def add_source_transform(
 
 
 def evaluate_coefficient(
-    name: str, given: Any, t: Any, x: Array, *fields: Array
+    name: str, value: Any, t: Any, x: Array, *fields: Array
 ) -> Array:
     """Evaluate a coefficient at t, x and fields, in the type of x."""
-    if not callable(given):
-        return coefficient_values(name, given, x)
-    with explain_tracer_errors(name):
-        found = given(t, x, *fields)
-    return coefficient_values(name, found, x)
+    if callable(value):
+        with explain_tracer_errors(name):
+            value = value(t, x, *fields)
+    return coefficient_values(name, value, x)
 
 
-def coefficient_values(name: str, given: Any, x: Array) -> Array:
+def coefficient_values(name: str, value: Any, x: Array) -> Array:
     """Convert numbers or fields to the type of x; refuse those of another grid."""
-    found, grid = checked_return(name, given, x.dtype), x.shape[1:]
-    pairs = zip(found.shape[-len(grid) :], grid, strict=False)
-    whole = found.ndim >= len(grid) and all(a in (1, n) for a, n in pairs)
-    if found.ndim and not whole:
+    values, grid = checked_return(name, value, x.dtype), x.shape[1:]
+    last = values.shape[-len(grid) :]
+    if values.ndim and not _has_grid_last(last, grid, len(grid)):
         raise ValueError(
             f"{name} must be a number or have the grid as its last axes, {grid}, got "
-            f"shape {found.shape}"
+            f"shape {values.shape}"
         )
-    return found
+    return values

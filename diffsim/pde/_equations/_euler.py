@@ -14,6 +14,7 @@ from ..._validation import (
     compile_time_eval,
     is_traced,
     or_default,
+    positive,
     promote_to_common_dtype,
 )
 from ...integrators import SSPRK3
@@ -276,8 +277,8 @@ class Euler(AbstractConservationLaw):
     def potential(self, t: Any, x: Array) -> Array:
         """Gravitational potential φ at the places x, shape (axis, ...)."""
         if callable(self.gravity):
-            found = evaluate_coefficient("gravity", self.gravity, t, x)
-            return jnp.broadcast_to(found, x.shape[1:])
+            potential = evaluate_coefficient("gravity", self.gravity, t, x)
+            return jnp.broadcast_to(potential, x.shape[1:])
         g = self.gravity.astype(x.dtype).reshape(-1)
         return -jnp.sum(g.reshape(-1, *[1] * (x.ndim - 1)) * x, 0)
 
@@ -287,14 +288,9 @@ class Euler(AbstractConservationLaw):
             return
         with compile_time_eval():
             density, _, pressure = self.fields(u)
-        for name, field in (("density", density), ("pressure", pressure)):
-            smallest = np.min(np.asarray(field))
-            if not smallest > 0:
-                raise ValueError(
-                    f"initial must have a positive {name} everywhere, got {smallest}; "
-                    "channels are density, momentum and energy, as "
-                    "Euler.state(density, velocity, pressure) makes them"
-                )
+        hint = "Euler.state(density, velocity, pressure) makes the channels"
+        positive("initial density", density, hint)
+        positive("initial pressure", pressure, hint)
 
     def default_method(self, domain: Domain) -> Method:
         del domain
@@ -309,13 +305,12 @@ class Euler(AbstractConservationLaw):
                 f"gravity must be one number an axis, shape ({ndim},), or a function "
                 f"of (t, x) that returns the potential, got shape {g.shape}"
             )
-        if not is_traced(g):
-            for axis, a in enumerate(np.asarray(g).reshape(-1)):
-                if a and domain.periodic(axis):
-                    raise ValueError(
-                        f"gravity must be 0 along axis {axis}, which is periodic, got "
-                        f"{a}; between pde.ReflectingWall() a gas can rest"
-                    )
+        known = () if is_traced(g) else np.asarray(g).reshape(-1)
+        if any(a and domain.periodic(axis) for axis, a in enumerate(known)):
+            raise ValueError(
+                f"gravity must be 0 along a periodic axis, got {g}; between "
+                "pde.ReflectingWall() a gas can rest"
+            )
 
     def _gamma(self, like: Array) -> Array:
         return self.gamma.astype(like.dtype)

@@ -12,7 +12,7 @@ from ._equation import (
     coefficient,
     evaluate_coefficient,
     optional_coefficient,
-    positive_diffusivity,
+    positive_diffusivities,
 )
 
 
@@ -69,7 +69,7 @@ class FisherKPP(AbstractReactionDiffusion):
         self.source = optional_coefficient("source", source)
 
     def positive_parameters(self) -> tuple[PositiveParameter, ...]:
-        return (positive_diffusivity("diffusivity", self.diffusivity),)
+        return positive_diffusivities("diffusivity", self.diffusivity)
 
     @property
     def nonlinearity_degree(self) -> int:
@@ -81,15 +81,6 @@ class FisherKPP(AbstractReactionDiffusion):
 
     def reaction(self, t: Any, x: Array, u: Array) -> Array:
         r = evaluate_coefficient("growth_rate", self.growth_rate, t, x, u[0])
-        rate = (
-            r
-            * u
-            * (
-                1
-                - u
-                / evaluate_coefficient(
-                    "carrying_capacity", self.carrying_capacity, t, x, u[0]
-                )
-            )
-        )
-        return add_source(rate, self.source, t, x, u)
+        capacity = self.carrying_capacity
+        K = evaluate_coefficient("carrying_capacity", capacity, t, x, u[0])
+        return add_source(r * u * (1 - u / K), self.source, t, x, u)

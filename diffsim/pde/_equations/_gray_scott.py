@@ -13,7 +13,7 @@ from ._equation import (
     coefficient,
     evaluate_coefficient,
     optional_coefficient,
-    positive_diffusivity,
+    positive_diffusivities,
 )
 
 
@@ -76,10 +76,6 @@ class GrayScott(AbstractReactionDiffusion):
     ):
         self.feed = coefficient("feed", feed)
         self.kill = coefficient("kill", kill)
-        if not isinstance(diffusivities, tuple | list) or len(diffusivities) != 2:
-            raise ValueError(
-                f"diffusivities must be a pair, of u and v, got {diffusivities!r:.60}"
-            )
         first, second = (coefficient("diffusivities", d) for d in diffusivities)
         self.diffusivity_pair = first, second
         self.source = optional_coefficient("source", source)
@@ -89,9 +85,7 @@ class GrayScott(AbstractReactionDiffusion):
         return "u", "v"
 
     def positive_parameters(self) -> tuple[PositiveParameter, ...]:
-        return tuple(
-            positive_diffusivity("diffusivities", d) for d in self.diffusivity_pair
-        )
+        return positive_diffusivities("diffusivities", self.diffusivity_pair)
 
     @property
     def nonlinearity_degree(self) -> int:

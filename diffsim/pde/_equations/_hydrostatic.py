@@ -41,7 +41,7 @@ def hydrostatic_rate(
     """
     grid = domain.grid
     height = potential(t, grid.centers.astype(u.dtype))
-    # Its zero is anywhere: near it nothing is lost to rounding.
+    # The zero is arbitrary; near it nothing is lost to rounding.
     zero = jnp.mean(height)
     height = height - zero
     tops = [
@@ -52,7 +52,7 @@ def hydrostatic_rate(
         for i, top in enumerate(tops)
     ]
     density, *_, pressure = law.primitive(split_channels(u))
-    # Of gas whose scale height is shorter than a cell no balance is seen.
+    # A gas whose scale height is shorter than a cell is not balanced.
     steepest = reduce(jnp.maximum, [jnp.abs(high - low) for low, high in ends])
     ratio = density / pressure
     ratio = jnp.where(ratio * steepest < 1, ratio, 0)
@@ -102,10 +102,9 @@ def _at_rest_on_face(
 def _domain_of_potential(domain: Domain) -> Domain:
     """A mirror where the gas has one; flat where it goes on, and so balanced."""
 
-    def beyond(side: AbstractBoundary) -> AbstractBoundary:
-        if isinstance(side, Periodic | ReflectingWall | Outflow):
-            return side
-        return Extrapolation()
+    def boundary(axis: int, side: AbstractBoundary) -> AbstractBoundary:
+        del axis
+        keeps = isinstance(side, Periodic | ReflectingWall | Outflow)
+        return side if keeps else Extrapolation()
 
-    pairs = tuple((beyond(low), beyond(high)) for low, high in domain.boundary)
-    return Domain(domain.grid, pairs)
+    return domain.with_boundaries(boundary)

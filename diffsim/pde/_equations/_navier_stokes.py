@@ -5,9 +5,9 @@ from typing import Any, ClassVar
 import equinox as eqx
 from jaxtyping import Array
 
-from ..._validation import PositiveParameter, as_floating
+from ..._validation import PositiveParameter
 from .._fourier import FourierBasis
-from ._equation import AbstractSpectralEquation, optional_coefficient
+from ._equation import AbstractSpectralEquation
 
 
 class AbstractNavierStokes(AbstractSpectralEquation):
@@ -29,14 +29,3 @@ class AbstractNavierStokes(AbstractSpectralEquation):
 
     def symbol(self, modes: FourierBasis) -> Array:
         return -self.viscosity * modes.wavenumber_squared - self.drag
-
-
-def navier_stokes_parameters(
-    viscosity: Any, forcing: Any, drag: Any
-) -> tuple[Array, Any, Array]:
-    """Validate the arguments that both forms take."""
-    return (
-        as_floating("viscosity", viscosity),
-        optional_coefficient("forcing", forcing),
-        as_floating("drag", drag),
-    )

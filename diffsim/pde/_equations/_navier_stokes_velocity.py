@@ -5,11 +5,12 @@ from typing import Any, ClassVar
 from jaxtyping import Array
 
 from ..._types import Numbers
+from ..._validation import as_floating
 from .._domain import Domain
 from .._fourier import FourierBasis
 from .._grid import components
-from ._equation import source_transform
-from ._navier_stokes import AbstractNavierStokes, navier_stokes_parameters
+from ._equation import optional_coefficient, source_transform
+from ._navier_stokes import AbstractNavierStokes
 from ._spectral_convection import (
     max_speeds,
     momentum_convection,
@@ -62,9 +63,9 @@ class NavierStokesVelocity(AbstractNavierStokes):
     references: ClassVar[tuple[str, ...]] = ("10.1103/PhysRevLett.28.76",)
 
     def __init__(self, viscosity: Numbers, forcing: Any = None, *, drag: Numbers = 0.0):
-        self.viscosity, self.forcing, self.drag = navier_stokes_parameters(
-            viscosity, forcing, drag
-        )
+        self.viscosity = as_floating("viscosity", viscosity)
+        self.forcing = optional_coefficient("forcing", forcing)
+        self.drag = as_floating("drag", drag)
 
     def channels(self, ndim: int) -> int:
         if ndim == 1:

@@ -6,10 +6,11 @@ from jaxtyping import Array
 
 from ..._parameter_selection import cast
 from ..._types import Numbers
+from ..._validation import as_floating
 from .._domain import Domain
 from .._fourier import FourierBasis
-from ._equation import source_transform
-from ._navier_stokes import AbstractNavierStokes, navier_stokes_parameters
+from ._equation import add_source_transform, optional_coefficient
+from ._navier_stokes import AbstractNavierStokes
 from ._spectral_convection import (
     max_speeds,
     velocity_of_vorticity,
@@ -67,9 +68,9 @@ class NavierStokesVorticity(AbstractNavierStokes):
     references: ClassVar[tuple[str, ...]] = ("10.1016/0021-9991(83)90064-5",)
 
     def __init__(self, viscosity: Numbers, forcing: Any = None, *, drag: Numbers = 0.0):
-        self.viscosity, self.forcing, self.drag = navier_stokes_parameters(
-            viscosity, forcing, drag
-        )
+        self.viscosity = as_floating("viscosity", viscosity)
+        self.forcing = optional_coefficient("forcing", forcing)
+        self.drag = as_floating("drag", drag)
 
     def channels(self, ndim: int) -> int:
         if ndim != 2:
@@ -91,6 +92,4 @@ class NavierStokesVorticity(AbstractNavierStokes):
 
     def nonlinear(self, t: Any, z: Array, modes: FourierBasis) -> Array:
         rate = vorticity_convection(z, modes)
-        if self.forcing is None:
-            return rate
-        return rate + source_transform(self.forcing, t, z, modes)
+        return add_source_transform(rate, self.forcing, t, z, modes)

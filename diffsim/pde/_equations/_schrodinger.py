@@ -85,9 +85,8 @@ class Schrodinger(AbstractSplitStepEquation):
         self.mass = as_floating("mass", mass)
 
     def positive_parameters(self) -> tuple[PositiveParameter, ...]:
-        return PositiveParameter("hbar", self.hbar), PositiveParameter(
-            "mass", self.mass
-        )
+        numbers = {"hbar": self.hbar, "mass": self.mass}
+        return tuple(PositiveParameter(*number) for number in numbers.items())
 
     def channels(self, ndim: int) -> int:
         del ndim
@@ -98,7 +97,7 @@ class Schrodinger(AbstractSplitStepEquation):
         return "psi_real", "psi_imag"
 
     def flows(self, modes: FourierBasis) -> SplitFlows:
-        # The rest first: it costs less, and is asked once more a step.
+        # The part on the grid comes first: it costs less, and a step has one more.
         on_grid = eqx.Partial(_rotate_on_grid, self, modes.grid)
         return SplitFlows(on_grid, eqx.Partial(_rotate_in_fourier_space, self, modes))
 
@@ -123,13 +122,13 @@ def _rotate_on_grid(
 
 
 def _potential(equation: Schrodinger, t: Any, grid: Grid) -> Array:
-    found = evaluate_coefficient("potential", equation.potential, t, grid.centers)
-    if found.ndim > grid.ndim:
+    energy = evaluate_coefficient("potential", equation.potential, t, grid.centers)
+    if energy.ndim > grid.ndim:
         raise ValueError(
             f"potential must be a number or of the shape of the grid, {grid.shape}, "
-            f"got shape {found.shape}; x has a leading axis, so write x[0]**2 for x**2"
+            f"got shape {energy.shape}; x has a leading axis, so write x[0]**2 for x**2"
         )
-    return found
+    return energy
 
 
 def _rotate_in_fourier_space(

@@ -13,6 +13,7 @@ from ..._validation import (
     PositiveParameter,
     as_floating,
     is_traced,
+    not_negative,
     or_default,
     positive,
 )
@@ -58,7 +59,7 @@ from ._equation import (
 )
 
 
-#: Of the pairs of cells around a face, from the inner one on, by their number.
+#: Weights of the pairs of cells around a face, the inner one first, by their number.
 _INTERPOLATION = {
     1: (1 / 2,),
     2: (9 / 16, -1 / 16),
@@ -159,8 +160,8 @@ class ShallowWater(AbstractConservationLaw):
         self.riemann_solver = or_default(
             "riemann_solver", riemann_solver, AbstractRiemannSolver, default=HLL()
         )
-        positive("dry_depth", dry_depth, "it divides where a bed is dry")
-        self.dry_depth = float(dry_depth)
+        hint = "it divides where a bed is dry"
+        self.dry_depth = float(positive("dry_depth", dry_depth, hint))
 
     def positive_parameters(self) -> tuple[PositiveParameter, ...]:
         return (PositiveParameter("gravity", self.gravity),)
@@ -266,15 +267,9 @@ class ShallowWater(AbstractConservationLaw):
 
     def check(self, u: Array, domain: Domain) -> None:
         del domain
-        if is_traced(u):
-            return
-        shallowest = np.min(np.asarray(u)[0])
-        if not shallowest >= 0:
-            raise ValueError(
-                "initial must have no negative depth, got "
-                f"{shallowest}; channels are h and h v, and h is the height of the "
-                "free surface above the bottom"
-            )
+        if not is_traced(u):
+            hint = "channels are h and h v, h from the bottom to the surface"
+            not_negative("initial depth", np.asarray(u)[0], hint)
 
     def default_method(self, domain: Domain) -> Method:
         del domain
@@ -290,16 +285,16 @@ class ShallowWater(AbstractConservationLaw):
     ) -> tuple[Channels, Array, Array]:
         """Fluxes through faces, and the bottom below them: one for both sides.
 
-        Of the bottom as of fluxes, what has derivatives as its differences: the force
-        is the gradient of the pressure of a lake at rest, term by term.
+        Differences of the bottom are derivatives, as those of fluxes: the force is the
+        gradient of the pressure of a lake at rest, term by term.
         """
         scheme, middle = self.scheme, len(views) // 2
         # Level and velocity, which have no steps over those of the bottom.
         level = [v.at[0].add(b) for v, b in zip(views, bottoms, strict=True)]
         beside = views[middle - 1 : middle + 1]
         low, high = bottoms[middle - 1 : middle + 1]
-        # A shore: as much water as cells have above the higher bottom of both. Of few
-        # cells a limiter tells the land from the water, a wider stencil does not.
+        # At a shore cells count the water above the higher bottom of both. A limiter
+        # tells the land from the water by few cells, a wider stencil does not.
         near = views if scheme.width > 2 else beside
         dry = reduce(jnp.minimum, [view[0] for view in near]) <= self.dry_depth
         step = jnp.abs(high - low)
@@ -355,13 +350,11 @@ def _at_middle(views: list[Array], order: int) -> Array:
 
 def _bottom_domain(domain: Domain) -> Domain:
     """Boundary of the bottom: mirrored where the field is, else extrapolated."""
-    boundary = tuple(
-        tuple(_bottom_boundary(side) for side in pair) for pair in domain.boundary
-    )
-    return Domain(domain.grid, boundary)
 
+    def boundary(axis: int, side: AbstractBoundary) -> AbstractBoundary:
+        del axis
+        if isinstance(side, Periodic | ReflectingWall):
+            return side
+        return Outflow() if isinstance(side, Inflow | Outflow) else Extrapolation()
 
-def _bottom_boundary(side: AbstractBoundary) -> AbstractBoundary:
-    if isinstance(side, Periodic | ReflectingWall):
-        return side
-    return Outflow() if isinstance(side, Inflow | Outflow) else Extrapolation()
+    return domain.with_boundaries(boundary)

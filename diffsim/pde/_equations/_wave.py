@@ -9,12 +9,12 @@ from jaxtyping import Array
 
 from ..._tracer_errors import explain_tracer_errors
 from ..._types import Numbers, PyTree
-from ..._validation import PositiveParameter
+from ..._validation import PositiveParameter, one_of
 from ...simulations import AbstractSplitFlows, Method, Separable, SplitFlows
 from .._boundaries import AbstractGhostCellBoundary, Neumann, Robin
 from .._domain import Domain
 from .._finite_volume import (
-    check_face_mean,
+    FACE_MEANS,
     diffusion_flux_divergence,
     values_on_faces,
 )
@@ -88,8 +88,7 @@ class Wave(AbstractSecondOrderInTime):
         source: Numbers | Any = None,
         face_mean: str = "harmonic",
     ):
-        check_face_mean(face_mean)
-        self.face_mean = face_mean
+        self.face_mean = one_of("face_mean", face_mean, FACE_MEANS)
         self.speed = coefficient("speed", speed, ("x",))
         self.damping = optional_coefficient("damping", damping, ("x",))
         self.source = optional_coefficient("source", source)
@@ -113,7 +112,7 @@ class Wave(AbstractSecondOrderInTime):
         return "u", "u_t"
 
     def flows(self, domain: Domain, dtype: Any) -> AbstractSplitFlows:
-        # Once a run, and not for every step of it and of its derivative.
+        # Evaluated once a run, not in every step of it and of its derivative.
         squared = self._squared_speed(domain, dtype)
         kick = eqx.Partial(_acceleration, self.source, domain, squared)
         if self.damping is None:
@@ -129,13 +128,12 @@ class Wave(AbstractSecondOrderInTime):
     def waves(self, t: Any, u: Array, domain: Domain) -> LinearizedModes:
         part = jnp.linspace(0, 1, 65, dtype=u.dtype)
         turning = 2 * self.courant_rate(t, u, domain) * part
-        given = 0 if self.damping is None else self.damping
-        damping = _evaluate_on_grid("damping", given, domain, u.dtype)
+        damping = 0 if self.damping is None else self.damping
+        damping = _evaluate_on_grid("damping", damping, domain, u.dtype)
         return LinearizedModes(-jnp.max(damping) * jnp.ones_like(part), turning)
 
     def energy(self, t: Any, u: Array, domain: Domain) -> Array:
-        # Half of what a pull does that grows with u, and all of one that boundaries
-        # exert.
+        # A pull that grows with u counts half, one that boundaries exert wholly.
         squared = self._squared_speed(domain, u.dtype)
         place, speed = jnp.split(u, 2)
         pull = diffusion_flux_divergence(
@@ -194,13 +192,12 @@ def _mean_decay(z: Array) -> Array:
     return jnp.where(small, series, jnp.expm1(far) / far)
 
 
-def _evaluate_on_grid(name: str, given: Any, domain: Domain, dtype: Any) -> Array:
+def _evaluate_on_grid(name: str, value: Any, domain: Domain, dtype: Any) -> Array:
     x = domain.grid.centers.astype(dtype)
-    if not callable(given):
-        return coefficient_values(name, given, x)
-    with explain_tracer_errors(name):
-        found = given(x)
-    return coefficient_values(name, found, x)
+    if callable(value):
+        with explain_tracer_errors(name):
+            value = value(x)
+    return coefficient_values(name, value, x)
 
 
 def _boundary_energy(squared: list[Array], domain: Domain, t: Any) -> Array:

@@ -4,7 +4,7 @@ from ._advection import advection, validate_velocity
 from ._limiters import below_zero, minmod, van_albada, van_leer
 from ._muscl import MUSCL
 from ._operators import (
-    check_face_mean,
+    FACE_MEANS,
     curl,
     curl_of,
     diffusion,
@@ -24,6 +24,7 @@ from ._weno import WENO5
 
 
 __all__ = [
+    "FACE_MEANS",
     "HLL",
     "HLLC",
     "MUSCL",
@@ -36,7 +37,6 @@ __all__ = [
     "Upwind",
     "advection",
     "below_zero",
-    "check_face_mean",
     "curl",
     "curl_of",
     "diffusion",

@@ -9,8 +9,8 @@ from jax import lax
 from jaxtyping import Array
 
 from ..._jit._fresh_jit import fresh_jit
-from ..._validation import as_floating, or_default
-from .._domain import Domain, as_field, check_domain
+from ..._validation import as_floating, instance, or_default
+from .._domain import Domain, as_field
 from .._materialize import materialize
 from .._stencils import divergence
 from ._muscl import MUSCL
@@ -70,7 +70,7 @@ def advection(
     across them (convenience). The derivative by a velocity that is zero is that of a
     flow towards larger x (mathematics: of a flow back it is another).
     """
-    check_domain(domain)
+    instance("domain", domain, Domain, "pde.Domain(grid, boundary)")
     scheme = or_default("scheme", scheme, AbstractReconstruction, default=MUSCL())
     u = as_field(u)
     faces = domain.face_neighbors(u, t, width=scheme.width, order=scheme.order)
@@ -89,52 +89,46 @@ def face_velocities(
     velocity: Any, domain: Domain, scheme: AbstractReconstruction, dtype: Any
 ) -> list[FaceVelocities]:
     """A velocity, however it was given, across the faces of each axis."""
-    shape, ndim = domain.grid.shape, domain.grid.ndim
-    given = validate_velocity(velocity, domain)
-    if isinstance(given, tuple):
-        return [
-            FaceVelocities(face.astype(dtype), [face.astype(dtype)]) for face in given
-        ]
-    given = given.astype(dtype)
-    if given.ndim <= 1:
-        return [FaceVelocities(v, [v]) for v in jnp.broadcast_to(given, (ndim,))]
-    assert given.shape == (ndim, *shape)
-    # Of schemes of order 2 and less no flux in cells is asked for.
+    ndim = domain.grid.ndim
+    velocity = validate_velocity(velocity, domain)
+    if isinstance(velocity, tuple):
+        faces = [face.astype(dtype) for face in velocity]
+        return [FaceVelocities(face, [face]) for face in faces]
+    velocity = velocity.astype(dtype)
+    if velocity.ndim <= 1:
+        return [FaceVelocities(v, [v]) for v in jnp.broadcast_to(velocity, (ndim,))]
+    # Schemes of order 2 and less need no flux in cells.
     width, order = (scheme.order + 1) // 2, max(scheme.order, 2)
     width = max(width, scheme.width) if scheme.order > 2 else width
     views = domain.with_extrapolated_boundaries.face_neighbors(
-        given, width=width, order=order
+        velocity, width=width, order=order
     )
-    found = []
+    flows = []
     for axis, around in enumerate(views):
         cells = [v[axis] for v in around]
         nearest = _center_cells(cells, 2 * ((scheme.order + 1) // 2))
-        found.append(FaceVelocities(_face_interpolation(nearest), cells))
-    return found
+        flows.append(FaceVelocities(_face_interpolation(nearest), cells))
+    return flows
 
 
 def validate_velocity(velocity: Any, domain: Domain) -> Array | tuple[Array, ...]:
     """A velocity as numbers or cell-centered fields, or a tuple of fields on faces."""
     shape, ndim = domain.grid.shape, domain.grid.ndim
     on_faces = shapes_on_faces(shape)
-    if isinstance(velocity, tuple | list):
+    if isinstance(velocity, tuple | list) and any(map(np.ndim, velocity)):
         got = [np.shape(v) for v in velocity]
         if got == on_faces:
             return tuple(as_floating("velocity", v) for v in velocity)
-        if any(got):
-            raise ValueError(
-                f"velocity as a tuple must be fields on the faces, shapes {on_faces}, "
-                f"got shapes {got}; give fields in cells as one array, jnp.stack, and "
-                "across a periodic axis the first face once more as the last"
-            )
-    given = as_floating("velocity", velocity)
-    if given.shape not in ((), (ndim,), (ndim, *shape)):
-        raise ValueError(
-            f"velocity must be a number, one an axis, shape {(ndim,)}, a field in the "
-            f"cells, shape {(ndim, *shape)}, or a tuple of fields on the faces, shapes "
-            f"{on_faces}; got shape {given.shape}"
-        )
-    return given
+    else:
+        velocity = as_floating("velocity", velocity)
+        got = velocity.shape
+        if got in ((), (ndim,), (ndim, *shape)):
+            return velocity
+    raise ValueError(
+        f"velocity must be a number, one an axis, shape {(ndim,)}, one array of fields "
+        f"in the cells, shape {(ndim, *shape)}, or a tuple of fields on the faces, "
+        f"shapes {on_faces}, got shape {got}"
+    )
 
 
 def _is_from_left(face: Array, u: Array) -> Array:
@@ -153,8 +147,8 @@ def _advected_flux(
     views: Sequence[Array],
     forth: Array,
 ) -> Array:
-    """The flux of what `views` are of, from the side that the flow comes from."""
-    # Turned before anything is made of them: of a scheme the one side that counts.
+    """The flux of the field in `views`, from the side that the flow comes from."""
+    # Views are turned first, so that the scheme evaluates the one side that counts.
     pairs = zip(views, reversed(views), strict=True)
     turned = [jnp.where(forth, *pair) for pair in pairs]
     flux = flow.face * reconstruct_both_sides(scheme, turned)[0]
@@ -167,7 +161,7 @@ def _advected_flux(
 
 
 def _center_cells(cells: Sequence[Array], count: int) -> Sequence[Array]:
-    """Return so many cells around the face, or all where there are fewer."""
+    """The `count` cells around the face, or all where there are fewer."""
     beyond = max(len(cells) - count, 0) // 2
     return cells[beyond : len(cells) - beyond]
 

@@ -9,13 +9,14 @@ from jaxtyping import Array
 
 from ..._jit._fresh_jit import fresh_jit
 from ..._types import Numbers
-from .._domain import Domain, as_field, check_domain
+from ..._validation import instance, one_of
+from .._domain import Domain, as_field
 from .._stencils import difference, divergence as face_divergence
 
 
-_ORDERS = (2, 4)
-_FACE_MEANS = ("harmonic", "arithmetic")
-#: Of its value, what a coefficient may turn by from cell to cell and still be smooth.
+#: Means of a coefficient in both cells beside a face.
+FACE_MEANS = ("harmonic", "arithmetic")
+#: Relative change from cell to cell up to which a coefficient counts as smooth.
 _EVEN_STEP = 0.05
 
 
@@ -38,17 +39,13 @@ def laplacian(u: Array, domain: Domain, t: Any = 0.0, *, order: int = 2) -> Arra
 
     **Raises:** `ValueError` for a field that does not fit the grid.
     """
-    check_domain(domain)
-    _check_order(order)
+    instance("domain", domain, Domain, "pde.Domain(grid, boundary)")
+    one_of("order", order, (2, 4))
     u = as_field(u)
     faces = domain.face_neighbors(u, t, width=order // 2, order=order)
     spacing = domain.grid.spacing.astype(u.dtype)
-    return face_divergence(
-        [
-            dx**-2 * _face_difference(views)
-            for views, dx in zip(faces, spacing, strict=True)
-        ]
-    )
+    pairs = zip(faces, spacing, strict=True)
+    return face_divergence([dx**-2 * _face_difference(views) for views, dx in pairs])
 
 
 @fresh_jit
@@ -85,8 +82,8 @@ def diffusion(
 
     **Raises:** `ValueError` for a coefficient of another shape and another `face_mean`.
     """
-    check_domain(domain)
-    check_face_mean(face_mean)
+    instance("domain", domain, Domain, "pde.Domain(grid, boundary)")
+    one_of("face_mean", face_mean, FACE_MEANS)
     u = as_field(u)
     k = values_on_faces(coefficient, domain, u.dtype, face_mean)
     return diffusion_flux_divergence(u, k, domain, t)
@@ -104,18 +101,16 @@ def gradient(u: Array, domain: Domain, t: Any = 0.0, *, order: int = 2) -> Array
 
     **Arguments:** `u`, `domain`, `t` and `order` as for `laplacian`.
     """
-    check_domain(domain)
-    _check_order(order)
+    instance("domain", domain, Domain, "pde.Domain(grid, boundary)")
+    one_of("order", order, (2, 4))
     u = as_field(u)
     # A derivative has one order less than what it is of.
     faces = domain.face_neighbors(u, t, width=order // 2, order=order + 1)
     spacing = domain.grid.spacing.astype(u.dtype)
     ndim = domain.grid.ndim
+    pairs = enumerate(zip(faces, spacing, strict=True))
     return jnp.stack(
-        [
-            difference(1 / dx * _face_mean(views), i - ndim)
-            for i, (views, dx) in enumerate(zip(faces, spacing, strict=True))
-        ]
+        [difference(1 / dx * _face_mean(views), i - ndim) for i, (views, dx) in pairs]
     )
 
 
@@ -135,7 +130,7 @@ def divergence(v: Array, domain: Domain, t: Any = 0.0, *, order: int = 2) -> Arr
 
     **Raises:** `ValueError` for a field without one component an axis.
     """
-    _check_components(v, domain, (1, 2, 3), "divergence")
+    _check_components(v, domain)
     slopes = gradient(v, domain, t, order=order)
     return sum((slopes[i, i] for i in range(1, len(v))), start=slopes[0, 0])
 
@@ -161,7 +156,9 @@ def curl(v: Array, domain: Domain, t: Any = 0.0, *, order: int = 2) -> Array:
     **Raises:** `ValueError` for a field without one component an axis, and in one
     dimension, where there is no curl.
     """
-    _check_components(v, domain, (2, 3), "curl")
+    _check_components(v, domain)
+    if domain.grid.ndim == 1:
+        raise ValueError("curl needs two or three dimensions, got a grid of one")
     return curl_of(list(gradient(v, domain, t, order=order)))
 
 
@@ -200,11 +197,9 @@ def diffusion_flux_divergence(
     """∇·(k ∇u) with k on the faces across each axis."""
     faces = domain.face_neighbors(u, t)
     spacing = domain.grid.spacing.astype(u.dtype)
+    axes = zip(k, faces, spacing, strict=True)
     return face_divergence(
-        [
-            ka * dx**-2 * _face_difference(views)
-            for ka, views, dx in zip(k, faces, spacing, strict=True)
-        ]
+        [ka * dx**-2 * _face_difference(views) for ka, views, dx in axes]
     )
 
 
@@ -237,11 +232,6 @@ def shapes_on_faces(shape: tuple[int, ...]) -> list[tuple[int, ...]]:
     """Those of fields on the faces across each axis, of a grid of this shape."""
     axes = range(len(shape))
     return [tuple(n + (i == axis) for i, n in enumerate(shape)) for axis in axes]
-
-
-def check_face_mean(face_mean: Any):
-    if face_mean not in _FACE_MEANS:
-        raise ValueError(f"face_mean must be one of {_FACE_MEANS}, got {face_mean!r}")
 
 
 def _harmonic_means(field: Array, axis: int, *, is_ring: bool) -> Array:
@@ -305,10 +295,10 @@ def _relative_step(a: Array, b: Array) -> Array:
 
 
 def _boundary_coefficient(left: Array, right: Array, axis: int) -> Array:
-    """The mean; at boundaries half of the last cell unless that beyond has its sign."""
+    """The mean; at boundaries half of the last cell if the ghost has another sign."""
     place = jax.lax.broadcasted_iota(int, left.shape, axis % left.ndim)
     first, last = place == 0, place == left.shape[axis] - 1
-    # Of either sign or zero. Compared, as products of small numbers are zero.
+    # Signs are compared, as products of small numbers are zero.
     turned = (left >= 0) & (right <= 0) | (left <= 0) & (right >= 0)
     held = jnp.where(first, right, left)
     return jnp.where((first | last) & turned, held, left + right) / 2
@@ -328,18 +318,10 @@ def _face_mean(views: list[Array]) -> Array:
     return (7 * (views[1] + views[2]) - (views[0] + views[3])) / 12
 
 
-def _check_order(order: int):
-    if order not in _ORDERS:
-        raise ValueError(f"order must be one of {_ORDERS}, got {order}")
-
-
-def _check_components(v: Array, domain: Domain, allowed: tuple[int, ...], name: str):
-    check_domain(domain)
-    ndim, shape = domain.grid.ndim, domain.grid.shape
-    if ndim not in allowed:
-        raise ValueError(f"{name} needs two or three dimensions, got a grid of {shape}")
-    if jnp.shape(v) != (ndim, *shape):
+def _check_components(v: Array, domain: Domain):
+    instance("domain", domain, Domain, "pde.Domain(grid, boundary)")
+    shape = domain.grid.ndim, *domain.grid.shape
+    if jnp.shape(v) != shape:
         raise ValueError(
-            f"v must have shape {(ndim, *shape)}, one component an axis, got "
-            f"{jnp.shape(v)}"
+            f"v must have shape {shape}, one component an axis, got {jnp.shape(v)}"
         )

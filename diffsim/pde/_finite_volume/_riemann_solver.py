@@ -112,9 +112,8 @@ class HLLC(AbstractRiemannSolver):
     with the side K that the contact moves away from. Contacts at rest stay as they are,
     which `HLL` and `Rusanov` smear.
 
-    **Good values:** the Euler equations.
-
-    **Raises:** `ValueError` for a law that has no contact.
+    **Good values:** the Euler equations, and laws with a `contact_speed` and a
+    `star_state`.
 
     **Limits:** strong shocks along an axis of the grid may grow carbuncles
     (mathematics).
@@ -123,11 +122,6 @@ class HLLC(AbstractRiemannSolver):
     references: ClassVar[tuple[str, ...]] = ("10.1007/BF01414629",)
 
     def flux(self, law: Any, left: Channels, right: Channels, axis: int) -> Channels:
-        if not hasattr(law, "contact_speed"):
-            raise ValueError(
-                f"HLLC is for laws with a contact, such as pde.Euler, got "
-                f"{type(law).__name__}; take pde.HLL() or pde.Rusanov()"
-            )
         slow, fast = _extreme_speeds(law, left, right, axis)
         middle = law.contact_speed(left, right, axis, slow, fast)
         rightwards = middle >= 0

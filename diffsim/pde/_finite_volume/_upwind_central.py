@@ -5,10 +5,8 @@ from collections.abc import Sequence
 import equinox as eqx
 from jaxtyping import Array
 
+from ..._validation import one_of
 from ._reconstruction import AbstractReconstruction
-
-
-_ORDERS = (2, 4)
 
 
 class Central(AbstractReconstruction):
@@ -35,11 +33,9 @@ class Central(AbstractReconstruction):
     are not (mathematics).
     """
 
-    order: int = eqx.field(static=True, default=2)
-
-    def __check_init__(self) -> None:
-        if self.order not in _ORDERS:
-            raise ValueError(f"order must be one of {_ORDERS}, got {self.order}")
+    order: int = eqx.field(
+        static=True, default=2, converter=lambda order: one_of("order", order, (2, 4))
+    )
 
     @property
     def width(self) -> int:

@@ -20,6 +20,7 @@ from ..._validation import (
     as_floating,
     check_precision,
     compile_time_eval,
+    finite,
     function_of,
     instance,
     is_traced,
@@ -28,8 +29,8 @@ from ..._validation import (
 from ...simulations import AbstractSimulation, Method
 from .._boundaries import array_or_function
 from .._domain import Domain
-from .._grid import FieldAxes, Grid, components
-from .._time_step import LinearizedModes, warn_if_unstable
+from .._grid import FieldAxes, Grid, broadcasts_to, components
+from .._time_step import CFL, LinearizedModes, warn_if_unstable
 from ._penalization import Obstacle
 from ._projection import leray_project, project_out_gradient
 from ._staggered_grid import Faces, StaggeredGrid
@@ -135,32 +136,49 @@ class IncompressibleFlow(AbstractSimulation):
         initial: Any = None,
         t0: float | Array = 0.0,
     ):
-        self.viscosity = as_floating("viscosity", viscosity)
-        check_viscosity(self.viscosity)
-        check_grid(grid)
-        self.grid = grid
+        self.viscosity = as_floating("viscosity", scalar("viscosity", viscosity))
+        self.grid = instance("grid", grid, Grid, "pde.Grid((64, 64))")
+        if grid.ndim == 1 or min(grid.shape) < 2:
+            raise ValueError(
+                f"grid must have two or three axes of 2 cells or more, got shape "
+                f"{grid.shape}"
+            )
         self.boundary = validate_boundary(boundary, grid)
-        self.forcing = validate_forcing(forcing, grid)
-        check_obstacle(obstacle, StaggeredGrid(grid, self.boundary))
+        self.forcing = forcing
+        if forcing is not None:
+            self.forcing = array_or_function("forcing", forcing)
+            check_on_axes("forcing", self.forcing, (grid.ndim, *grid.shape))
+        space = StaggeredGrid(grid, self.boundary)
         self.obstacle = obstacle
-        self.initial = validate_initial(initial, StaggeredGrid(grid, self.boundary))
-        scalar("t0", t0)
-        self.t0 = t0
+        if obstacle is not None:
+            instance("obstacle", obstacle, Obstacle, "pde.Obstacle(distance)")
+            _check_obstacle(obstacle, space)
+        self.initial = _validate_initial(initial, space)
+        self.t0 = scalar("t0", t0)
+
+    def __check_init__(self) -> None:
+        check_signs([self._viscosity_sign()])
+
+    def _viscosity_sign(self) -> PositiveParameter:
+        hint = "a negative one makes a flow rougher without bound"
+        return PositiveParameter("viscosity", self.viscosity, zero=True, hint=hint)
 
     def initial_state(self) -> Faces:
-        start = initial_velocities(self.initial, self._space)
+        start = _initial_velocities(self.initial, self._space)
         return leray_project(self._space, start, self._time(self.t0))
 
     def terms(self) -> diffrax.AbstractTerm[Any, Any]:
         return ProjectedDynamics(self._forces)
 
     def check_method(self, method: Method, duration: float | None = None) -> bool:
+        # Steps that an error chooses are as short as they have to be.
+        if method.adaptive and not isinstance(method.controller, CFL):
+            return False
         return warn_if_unstable(self, method, duration)
 
     def is_valid(self) -> Bool[Array, ""]:
         drag = () if self.obstacle is None else self.obstacle.positive_parameters()
-        signs = viscosity_sign(self.viscosity), *drag
-        return self.grid.is_valid() & all_hold(signs)
+        return self.grid.is_valid() & all_hold((self._viscosity_sign(), *drag))
 
     def courant_rate(self, t: Any, y: Faces) -> Array:
         """Courant rate of a state, with friction and drag, for `CFL`."""
@@ -246,9 +264,9 @@ class IncompressibleFlow(AbstractSimulation):
     @property
     def _dtype(self) -> np.dtype:
         """Data type of the state: that of an initial field, else of the corners."""
-        given = jax.tree.leaves(self.initial)
-        field = not callable(self.initial) and any(a.ndim > 1 for a in given)
-        return jnp.result_type(*given) if field else self.grid.lower.dtype
+        arrays = jax.tree.leaves(self.initial)
+        is_field = not callable(self.initial) and any(a.ndim > 1 for a in arrays)
+        return jnp.result_type(*arrays) if is_field else self.grid.lower.dtype
 
     def _time(self, t: Any) -> Array:
         return jnp.asarray(t, self._dtype)
@@ -262,66 +280,25 @@ class IncompressibleFlow(AbstractSimulation):
         return Tendencies.of(cast(self, self._dtype))
 
 
-def check_viscosity(viscosity: Array):
-    """Raise `ValueError` unless it is one number, not negative."""
-    if viscosity.ndim:
-        raise ValueError(f"viscosity must be a number, got shape {viscosity.shape}")
-    check_signs([viscosity_sign(viscosity)])
-
-
-def viscosity_sign(viscosity: Array) -> PositiveParameter:
-    hint = "a negative one makes a flow rougher without bound"
-    return PositiveParameter("viscosity", viscosity, zero=True, hint=hint)
-
-
-def check_grid(grid: Grid):
-    """Raise `ValueError` for one dimension and for grids without faces inside."""
-    instance("grid", grid, Grid, "pde.Grid((64, 64))")
-    if grid.ndim == 1 or min(grid.shape) < 2:
-        raise ValueError(
-            f"grid must have two or three axes of 2 cells or more, got shape "
-            f"{grid.shape}"
-        )
-
-
-def check_obstacle(obstacle: Any, space: StaggeredGrid):
-    """Raise `ValueError` for what is no obstacle of this grid."""
-    if obstacle is None:
-        return
+def _check_obstacle(obstacle: Obstacle, space: StaggeredGrid):
+    """Raise `ValueError` for a body that does not fit the grid, or lies outside."""
     grid = space.grid
-    if not isinstance(obstacle, Obstacle):
-        raise ValueError(
-            f"obstacle must be a pde.Obstacle(distance) or None, got {obstacle!r:.60}"
-        )
     x = jax.ShapeDtypeStruct((grid.ndim, *grid.shape), jnp.result_type(float))
-    try:
-        shape = jnp.shape(eqx.filter_eval_shape(obstacle.distance, x))
-        fits = np.broadcast_shapes(shape, grid.shape) == grid.shape
-    except (TypeError, ValueError) as error:
-        raise ValueError(
-            f"the distance of obstacle must be a function of x, shape {x.shape}, on "
-            f"this grid: {error}"
-        ) from error
-    if not fits:
+    shape = jnp.shape(eqx.filter_eval_shape(obstacle.distance, x))
+    if not broadcasts_to(shape, grid.shape):
         raise ValueError(
             f"the distance of obstacle must return one number a place, shape "
             f"{grid.shape} for x of shape {x.shape}, got {shape}"
         )
     check_on_axes("the velocity of obstacle", obstacle.velocity, x.shape)
-    _check_covers(obstacle, space)
-
-
-def _check_covers(obstacle: Obstacle, space: StaggeredGrid):
-    """Raise `ValueError` for a body with no unknown of the flow inside."""
     if any(is_traced(leaf) for leaf in jax.tree.leaves((obstacle, space))):
         return
-    grid = space.grid
     with compile_time_eval():
         places = map(space.points, range(grid.ndim))
         parts = [obstacle.inside(x, grid.spacing, space.images()) for x in places]
-        most = jnp.max(jnp.stack([jnp.max(part) for part in parts]))
+        largest = jnp.max(jnp.stack([jnp.max(part) for part in parts]))
     # A distance may close over what is traced.
-    if not is_traced(most) and most < 0.5:
+    if not is_traced(largest) and largest < 0.5:
         raise ValueError(
             "obstacle must reach over a face of a cell, got one that lies outside of "
             f"the domain, from {grid.lower} to {grid.upper}, or is smaller than a "
@@ -329,88 +306,62 @@ def _check_covers(obstacle: Obstacle, space: StaggeredGrid):
         )
 
 
-def validate_forcing(given: Any, grid: Grid) -> Array | Callable | None:
-    """Validate a forcing."""
-    if given is None:
-        return None
-    given = array_or_function("forcing", given)
-    check_on_axes("forcing", given, (grid.ndim, *grid.shape))
-    return given
-
-
-def validate_initial(
-    given: Any, space: StaggeredGrid
+def _validate_initial(
+    initial: Any, space: StaggeredGrid
 ) -> Array | Faces | Callable | None:
     """Validate an initial velocity; None is at rest."""
-    ndim = space.grid.ndim
-    if given is None:
+    shape = space.grid.ndim, *space.grid.shape
+    if initial is None:
         return None
-    if callable(given):
-        function_of("initial", given, ("x",))
-        check_on_axes("initial", lambda t, x: given(x), (ndim, *space.grid.shape))
-        _check_finite_on_faces(given, space)
-        return given
-    if isinstance(given, tuple | list) and any(map(np.ndim, given)):
-        return _validate_faces(given, space)
-    given = as_floating("initial", given)
-    shape = ndim, *space.grid.shape
-    if given.ndim > 1 and given.shape != shape:
+    if callable(initial):
+        function_of("initial", initial, ("x",))
+        check_on_axes("initial", lambda t, x: initial(x), shape)
+        if not any(is_traced(a) for a in jax.tree.leaves((initial, space))):
+            with compile_time_eval():
+                for component in _initial_velocities(initial, space):
+                    finite("initial", component)
+        return initial
+    if isinstance(initial, tuple | list) and any(map(np.ndim, initial)):
+        arrays = tuple(as_floating("initial", a) for a in initial)
+        wanted = tuple(map(space.shape, range(space.grid.ndim)))
+        shapes = tuple(a.shape for a in arrays)
+        if shapes != wanted:
+            raise ValueError(
+                f"initial must have the components on unknown faces, of shapes "
+                f"{wanted} for this grid and these walls, got {shapes}; or give a "
+                "function of x"
+            )
+        for a in arrays:
+            check_precision("initial", finite("initial", a))
+        return arrays
+    field = as_floating("initial", initial)
+    check_precision("initial", finite("initial", field))
+    if field.ndim <= 1:
+        check_on_axes("initial", field, shape)
+    elif field.shape != shape:
         raise ValueError(
             f"initial must have shape {shape} as a field in the centers of cells, got "
-            f"{given.shape}; or give one number an axis, a function of x, or the tuple "
+            f"{field.shape}; or give one number an axis, a function of x, or the tuple "
             "of components on the unknown faces"
         )
-    check_precision("initial", given)
-    if given.ndim <= 1:
-        check_on_axes("initial", given, shape)
-    _check_finite(given)
-    return given
+    return field
 
 
-def initial_velocities(given: Any, space: StaggeredGrid) -> Faces:
+def _initial_velocities(initial: Any, space: StaggeredGrid) -> Faces:
     """The initial velocity on the unknown faces, whether or not it diverges."""
     dtype = space.grid.lower.dtype
-    if isinstance(given, tuple):
-        return tuple(a.astype(dtype) for a in given)
+    if isinstance(initial, tuple):
+        return tuple(a.astype(dtype) for a in initial)
     places = enumerate(map(space.points, range(space.grid.ndim)))
-    if given is None:
+    if initial is None:
         return tuple(jnp.zeros_like(x[i]) for i, x in places)
-    if callable(given):
-        return tuple(one_per_axis(lambda t, x: given(x), None, x)[i] for i, x in places)
-    if given.ndim > 1:
-        views = cell_center_domain(
-            space.grid, space.walls
-        ).with_extrapolated_boundaries.face_neighbors(given)
+    if callable(initial):
+        return tuple(
+            one_per_axis(lambda t, x: initial(x), None, x)[i] for i, x in places
+        )
+    if initial.ndim > 1:
+        domain = cell_center_domain(space.grid, space.walls)
+        views = domain.with_extrapolated_boundaries.face_neighbors(initial)
         means = [(low + high)[i] / 2 for i, (low, high) in enumerate(views)]
         return tuple(space.unknown(a, i).astype(dtype) for i, a in enumerate(means))
-    return tuple(one_per_axis(given, None, x)[i] for i, x in places)
-
-
-def _validate_faces(given: Any, space: StaggeredGrid) -> Faces:
-    arrays = tuple(as_floating("initial", a) for a in given)
-    wanted = tuple(map(space.shape, range(space.grid.ndim)))
-    shapes = tuple(a.shape for a in arrays)
-    if shapes != wanted:
-        raise ValueError(
-            f"initial must have the components on unknown faces, of shapes {wanted} "
-            f"for this grid and these walls, got {shapes}; or give a function of x"
-        )
-    for a in arrays:
-        check_precision("initial", a)
-        _check_finite(a)
-    return arrays
-
-
-def _check_finite_on_faces(function: Any, space: StaggeredGrid):
-    if any(is_traced(leaf) for leaf in jax.tree.leaves((function, space))):
-        return
-    with compile_time_eval():
-        for component in initial_velocities(function, space):
-            _check_finite(component)
-
-
-def _check_finite(initial: Array):
-    if not is_traced(initial) and not np.all(np.isfinite(np.asarray(initial))):
-        raise ValueError(
-            "initial must be finite, got values that are infinite or not a number"
-        )
+    return tuple(one_per_axis(initial, None, x)[i] for i, x in places)

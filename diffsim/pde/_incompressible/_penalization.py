@@ -9,7 +9,7 @@ from jaxtyping import Array
 
 from ..._results import check_signs
 from ..._types import Numbers
-from ..._validation import PositiveParameter, as_floating
+from ..._validation import PositiveParameter, as_floating, function_of
 from .._boundaries import array_or_function
 
 
@@ -66,34 +66,25 @@ class Obstacle(eqx.Module):
         penalization_time: Numbers = 1e-2,
         mask_width: Numbers | None = None,
     ):
-        if not callable(distance):
-            raise ValueError(
-                f"distance must be a function of x, got {distance!r:.60}; a round body "
-                "is pde.Ball(center, radius)"
-            )
-        self.distance = distance
+        self.distance = function_of("distance", distance, ("x",))
         self.velocity = array_or_function("velocity", velocity)
         self.penalization_time = as_floating("penalization_time", penalization_time)
         self.mask_width = (
             None if mask_width is None else as_floating("mask_width", mask_width)
         )
+
+    def __check_init__(self) -> None:
         check_signs(self.positive_parameters())
 
     def positive_parameters(self) -> tuple[PositiveParameter, ...]:
         """Parameters that must be positive."""
-        shape = (
-            self.distance.positive_parameters()
-            if isinstance(self.distance, Ball)
-            else ()
-        )
+        distance, eta = self.distance, self.penalization_time
         return (
             PositiveParameter(
-                "penalization_time",
-                self.penalization_time,
-                hint="a smaller one is less permeable",
+                "penalization_time", eta, hint="a smaller one is less permeable"
             ),
             PositiveParameter("mask_width", self.mask_width, hint="one cell is sharp"),
-            *shape,
+            *(distance.positive_parameters() if isinstance(distance, Ball) else ()),
         )
 
     def inside(self, x: Array, spacing: Array, shifts: Array) -> Array:
@@ -138,6 +129,8 @@ class Ball(eqx.Module):
     def __init__(self, center: Numbers, radius: Numbers):
         self.center = as_floating("center", center)
         self.radius = as_floating("radius", radius)
+
+    def __check_init__(self) -> None:
         check_signs(self.positive_parameters())
 
     def positive_parameters(self) -> tuple[PositiveParameter, ...]:

@@ -42,8 +42,8 @@ class Tendencies(eqx.Module):
 
     def total(self, t: Any, u: Faces) -> Faces:
         """Sum of all tendencies."""
-        given = _sum(self.drag(t, u), self.given(t))
-        return _sum(momentum(self.space, self.viscosity, u, t), given)
+        forces = _sum(self.drag(t, u), self.external(t))
+        return _sum(momentum(self.space, self.viscosity, u, t), forces)
 
     def resistance(self, t: Any, u: Faces) -> Faces:
         """Friction and drag, linear in u; at no time, None, without what moves."""
@@ -51,9 +51,9 @@ class Tendencies(eqx.Module):
 
     def others(self, t: Any, u: Faces) -> Faces:
         """Tendencies without friction and drag."""
-        return _sum(momentum(self.space, None, u, t), self.given(t))
+        return _sum(momentum(self.space, None, u, t), self.external(t))
 
-    def given(self, t: Any) -> Faces:
+    def external(self, t: Any) -> Faces:
         """The forcing, or nothing."""
         if self.forcing is None:
             return ()
@@ -64,14 +64,14 @@ class Tendencies(eqx.Module):
         """−χ/η (u − u_b), or nothing without an obstacle."""
         if self.obstacle is None:
             return ()
-        found = []
-        for i, (k, a) in enumerate(zip(self.drag_rate, u, strict=True)):
-            if t is None:
-                found.append(-k * a)
-            else:
-                x = self.space.points(i)
-                found.append(k * (one_per_axis(self.obstacle.velocity, t, x)[i] - a))
-        return tuple(found)
+        if t is None:
+            return tuple(-k * a for k, a in zip(self.drag_rate, u, strict=True))
+        places = map(self.space.points, range(self.space.grid.ndim))
+        velocity = self.obstacle.velocity
+        return tuple(
+            k * (one_per_axis(velocity, t, x)[i] - a)
+            for i, (k, a, x) in enumerate(zip(self.drag_rate, u, places, strict=True))
+        )
 
 
 class ProjectedDynamics(AbstractIMEXTerm):
@@ -114,7 +114,7 @@ class ProjectedDynamics(AbstractIMEXTerm):
         return project_out_gradient(space, rate, None)[0]
 
     def _projected_tendency(self, forces: Any, t: Any, u: Faces) -> Faces:
-        # Worked out again for the gradient: five times less memory, and no slower.
+        # The gradient evaluates it again: five times less memory, and no slower.
         rate = eqx.filter_checkpoint(forces, prevent_cse=False)(self.forces, t, u)
         return project_out_gradient(self.forces.space, rate, t)[0]
 
@@ -132,7 +132,7 @@ def momentum(space: StaggeredGrid, viscosity: Any, u: Faces, t: Any) -> Faces:
     """
     views = [space.around(i, a, t) for i, a in enumerate(u)]
     means = [[(low + high) / 2 for low, high in pairs] for pairs in views]
-    spacing, found = space.grid.spacing, []
+    spacing, rates = space.grid.spacing, []
     for i, pairs in enumerate(views):
         carried = divergence(
             [
@@ -141,10 +141,10 @@ def momentum(space: StaggeredGrid, viscosity: Any, u: Faces, t: Any) -> Faces:
             ]
         )
         if viscosity is None:
-            found.append(-carried)
+            rates.append(-carried)
         else:
-            found.append(viscosity * _viscous_term(space, pairs) - carried)
-    return tuple(found)
+            rates.append(viscosity * _viscous_term(space, pairs) - carried)
+    return tuple(rates)
 
 
 def friction(space: StaggeredGrid, viscosity: Array, u: Faces, t: Any) -> Faces:

@@ -24,7 +24,7 @@ from .._boundaries import (
     boundaries_per_side,
 )
 from .._domain import Domain
-from .._grid import Grid
+from .._grid import Grid, broadcasts_to
 
 
 class NoSlip(eqx.Module):
@@ -99,17 +99,17 @@ def velocity_at(side: Side, axis: int, t: Any, x: Array) -> Array:
     return jnp.zeros_like(x)
 
 
-def one_per_axis(given: Any, t: Any, x: Array) -> Array:
+def one_per_axis(velocity: Any, t: Any, x: Array) -> Array:
     """A number, one an axis or a function of (t, x), shape (axis, ...) as x."""
-    if callable(given):
+    if callable(velocity):
         name = "a velocity or forcing"
         with explain_tracer_errors(name):
-            found = given(t, x)
-        return jnp.broadcast_to(checked_return(name, found, x.dtype), x.shape)
-    found = jnp.asarray(given, x.dtype)
-    if found.ndim == 1:
-        found = found.reshape(-1, *[1] * (x.ndim - 1))
-    return jnp.broadcast_to(found, x.shape)
+            returned = velocity(t, x)
+        return jnp.broadcast_to(checked_return(name, returned, x.dtype), x.shape)
+    array = jnp.asarray(velocity, x.dtype)
+    if array.ndim == 1:
+        array = array.reshape(-1, *[1] * (x.ndim - 1))
+    return jnp.broadcast_to(array, x.shape)
 
 
 def is_open(side: Side) -> bool:
@@ -159,11 +159,11 @@ def wall_stiffness_factor(side: Side) -> float:
 
 def cell_center_domain(grid: Grid, walls: Sides) -> Domain:
     """The grid, with a boundary for all components at once on every side."""
-    pairs = enumerate(walls)
-    return Domain(
-        grid,
-        tuple(tuple(_cell_center_boundary(s, i, grid) for s in p) for i, p in pairs),
+    pairs = (
+        tuple(_cell_center_boundary(side, axis, grid) for side in pair)
+        for axis, pair in enumerate(walls)
     )
+    return Domain(grid, tuple(pairs))
 
 
 def _cell_center_boundary(side: Side, axis: int, grid: Grid) -> AbstractBoundary:
@@ -173,26 +173,21 @@ def _cell_center_boundary(side: Side, axis: int, grid: Grid) -> AbstractBoundary
         return Extrapolation()
     if isinstance(side, FreeSlip):
         return SignedReflection(tuple(i == axis for i in range(grid.ndim)))
-    return Dirichlet(eqx.Partial(_prescribed_velocity, side, axis))
+    return Dirichlet(eqx.Partial(velocity_at, side, axis))
 
 
-def _prescribed_velocity(side: Side, axis: int, t: Any, x: Array) -> Array:
-    return velocity_at(side, axis, t, x)
-
-
-def check_on_axes(name: str, given: Any, shape: tuple[int, ...]):
+def check_on_axes(name: str, value: Any, shape: tuple[int, ...]):
     """Raise `ValueError` unless it is one number an axis, for x of this shape."""
-    if callable(given):
-        function_of(name, given, ("t", "x"))
+    if callable(value):
+        function_of(name, value, ("t", "x"))
         t, x = (jax.ShapeDtypeStruct(s, jnp.result_type(float)) for s in ((), shape))
         with explain_tracer_errors(name):
             got = jax.eval_shape(
-                lambda t, x: checked_return(name, given(t, x), x.dtype), t, x
-            )
-        got = got.shape
-        fits = len(got) in (0, len(shape)) and _broadcasts(got, shape)
+                lambda t, x: checked_return(name, value(t, x), x.dtype), t, x
+            ).shape
+        fits = len(got) in (0, len(shape)) and broadcasts_to(got, shape)
     else:
-        got = jnp.shape(given)
+        got = jnp.shape(value)
         fits = got in ((), shape[:1])
     if not fits:
         raise ValueError(
@@ -202,23 +197,17 @@ def check_on_axes(name: str, given: Any, shape: tuple[int, ...]):
         )
 
 
-def _broadcasts(shape: tuple[int, ...], wanted: tuple[int, ...]) -> bool:
-    try:
-        return np.broadcast_shapes(shape, wanted) == wanted
-    except ValueError:
-        return False
-
-
 def _check_velocity(side: Side, axis: int, grid: Grid):
+    """Raise `ValueError` for a velocity of another shape or through a closed wall."""
     if not isinstance(side, NoSlip | Inflow):
         return
     name = f"the velocity of {type(side).__name__} at axis {axis}"
-    given = side.velocity if isinstance(side, NoSlip) else side.value
-    thin = (*grid.shape[:axis], 1, *grid.shape[axis + 1 :])
-    check_on_axes(name, given, (grid.ndim, *thin))
-    if not isinstance(side, NoSlip) or callable(given) or is_traced(given):
+    velocity = side.velocity if isinstance(side, NoSlip) else side.value
+    side_shape = (*grid.shape[:axis], 1, *grid.shape[axis + 1 :])
+    check_on_axes(name, velocity, (grid.ndim, *side_shape))
+    if not isinstance(side, NoSlip) or callable(velocity) or is_traced(velocity):
         return
-    normal = np.asarray(given)[axis if given.ndim else ()]
+    normal = np.asarray(velocity)[axis if velocity.ndim else ()]
     if normal != 0:
         raise ValueError(
             f"{name} must be 0 across the wall, got {normal}; give one number an axis, "

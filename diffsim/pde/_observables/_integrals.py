@@ -16,7 +16,6 @@ from ._velocity import (
     check_state,
     is_flow,
     name_of,
-    refuse_trajectory,
     velocity,
     vorticity,
 )
@@ -99,39 +98,37 @@ def energy(simulation: Any, state: Array) -> Array:
     cells, of order 2; what changes with time is taken at `t0` (convenience).
     """
     density = _density(simulation, state)
-    if density is None:
-        if not is_flow(simulation):
-            raise ValueError(
-                "simulation must have an energy: an IncompressibleFlow, or an "
-                "Evolution of NavierStokesVorticity, NavierStokesVelocity, Wave, "
-                "Schrodinger, KortewegDeVries, Euler, ShallowWater or an equation of "
-                "your own with a method energy(t, u, domain); got "
-                f"{name_of(simulation)}; pde.integral takes any field"
-            )
+    if density is None and is_flow(simulation):
         u = velocity(simulation, state)
         density = jnp.sum(u**2, -simulation.grid.ndim - 1) / 2
+    if density is None:
+        raise ValueError(
+            "simulation must have an energy: an IncompressibleFlow, or an Evolution of "
+            "NavierStokesVorticity, NavierStokesVelocity, Wave, Schrodinger, "
+            "KortewegDeVries, Euler, ShallowWater or an equation of your own with a "
+            f"method energy(t, u, domain); got {name_of(simulation)}; pde.integral "
+            "takes any field"
+        )
     return integral(density, simulation.grid)
 
 
 def _density(simulation: Any, state: Array) -> Array | None:
     """Energy density of an equation in every cell, None if it has none."""
-    refuse_trajectory(state)
     if not isinstance(simulation, Evolution):
         return None
     simulation = cast(simulation, state.dtype)
     t = jnp.asarray(simulation.t0, state.dtype)
 
-    def found(u):
+    def density(u):
         return simulation.equation.energy(t, u, simulation.domain)
 
     initial = jax.eval_shape(lambda: simulation.initial_field)
-    shape = initial.shape
-    if eqx.filter_eval_shape(found, initial) is None:
+    if eqx.filter_eval_shape(density, initial) is None:
         return None
-    check_state(simulation, state, shape)
-    for _ in range(state.ndim - len(shape)):
-        found = jax.vmap(found)
-    return found(state)
+    check_state(simulation, state, initial.shape)
+    for _ in range(state.ndim - initial.ndim):
+        density = jax.vmap(density)
+    return density(state)
 
 
 @fresh_jit

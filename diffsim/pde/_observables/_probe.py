@@ -12,7 +12,7 @@ from jaxtyping import Array
 from ..._jit._fresh_jit import fresh_jit
 from ..._parameter_selection import cast
 from ..._types import Numbers
-from ..._validation import as_floating, is_traced
+from ..._validation import as_floating, instance, is_traced, one_of
 from .._boundaries import (
     AbstractGhostCellBoundary,
     Extrapolation,
@@ -21,10 +21,7 @@ from .._boundaries import (
     Outflow,
     ReflectingWall,
 )
-from .._domain import Domain, as_field, check_domain
-
-
-_ORDERS = (2, 4)
+from .._domain import Domain, as_field
 
 
 def probe(
@@ -77,14 +74,17 @@ def probe(
     `ReflectingWall`, which say nothing about the field at the boundary itself, the
     polynomial is that of the cells inside (convenience).
     """
-    if order not in _ORDERS:
-        raise ValueError(f"order must be one of {_ORDERS}, got {order}")
-    check_domain(domain)
+    one_of("order", order, (2, 4))
+    instance("domain", domain, Domain, "pde.Domain(grid, boundary)")
     domain.check(u, order)
     u = as_field(u)
     points = _validate_points(points, domain, u.dtype)
     t = jnp.asarray(t, u.dtype)
-    _check_times(t, u, domain)
+    if t.shape not in ((), u.shape[: u.ndim - domain.grid.ndim][:1]):
+        raise ValueError(
+            f"t must be a number or one for each of the leading axis of u, got shape "
+            f"{t.shape} for u of shape {u.shape}"
+        )
     return _interpolate(u, points, domain, t, order)
 
 
@@ -104,14 +104,14 @@ def _interpolate(
         jnp.expand_dims(place, [1 + other for other in range(ndim) if other != axis])
         for axis, (place, _) in enumerate(around)
     ]
-    # (..., point, 4, 4, 4), of which the last axis goes with every sum.
-    found = u[(..., *places)]
+    # Shape (..., point, 4, 4, 4), of which each sum takes the last axis.
+    values = u[(..., *places)]
     for axis in range(ndim - 1, -1, -1):
         weights = around[axis][1]
-        found = jnp.sum(jnp.expand_dims(weights, range(1, 1 + axis)) * found, -1)
+        values = jnp.sum(jnp.expand_dims(weights, range(1, 1 + axis)) * values, -1)
     inside = _inside(points, domain.grid.lower, domain.grid.upper, domain)
-    found = jnp.where(jnp.all(inside, -1), found, jnp.nan)
-    return found.reshape(*found.shape[:-1], *shape)
+    values = jnp.where(jnp.all(inside, -1), values, jnp.nan)
+    return values.reshape(*values.shape[:-1], *shape)
 
 
 def _lagrange_stencil(
@@ -191,31 +191,22 @@ def _inside(points: Any, lower: Any, upper: Any, domain: Domain) -> Array | np.n
     return (points >= lower) & (points <= upper) | periodic
 
 
-def _validate_points(given: Any, domain: Domain, dtype: Any) -> Array:
-    found, ndim = as_floating("points", given), domain.grid.ndim
-    if found.shape[-1:] != (ndim,):
+def _validate_points(points: Any, domain: Domain, dtype: Any) -> Array:
+    array, ndim = as_floating("points", points), domain.grid.ndim
+    if array.shape[-1:] != (ndim,):
         raise ValueError(
             f"points must have shape (point, {ndim}), or ({ndim},) for one, got "
-            f"{found.shape}"
+            f"{array.shape}"
         )
-    known = given, domain.grid.lower, domain.grid.upper
-    if any(map(is_traced, jax.tree.leaves(known))):
-        return found
-    # By NumPy: within a compiled function JAX would trace what is known.
-    points, lower, upper = (np.asarray(a, dtype) for a in known)
-    outside = ~np.all(_inside(points, lower, upper, domain), -1)
+    numbers = points, domain.grid.lower, domain.grid.upper
+    if any(map(is_traced, jax.tree.leaves(numbers))):
+        return array
+    # By NumPy: within a compiled function JAX would trace known numbers.
+    places, lower, upper = (np.asarray(a, dtype) for a in numbers)
+    outside = ~np.all(_inside(places, lower, upper, domain), -1)
     if np.any(outside):
         raise ValueError(
             f"points must lie within the domain, from {lower} to {upper}, got "
-            f"{points[outside][0]}"
+            f"{places[outside][0]}"
         )
-    return found
-
-
-def _check_times(t: Array, u: Array, domain: Domain):
-    times, leading = jnp.shape(t), u.shape[: u.ndim - domain.grid.ndim]
-    if times not in ((), leading[:1]):
-        raise ValueError(
-            f"t must be a number or one for each of the leading axis of u, got shape "
-            f"{times} for u of shape {u.shape}"
-        )
+    return array

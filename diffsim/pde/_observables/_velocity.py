@@ -8,7 +8,6 @@ from jaxtyping import Array
 
 from ..._jit._fresh_jit import fresh_jit
 from ..._parameter_selection import cast
-from ...simulations import Trajectory
 from .._equations import AbstractNavierStokes, NavierStokesVorticity
 from .._evolution import Evolution
 from .._finite_volume import curl_of
@@ -117,7 +116,7 @@ def is_flow(simulation: Any) -> bool:
 
 
 def _check(simulation: Any, state: Array):
-    """Raise `ValueError` for what is no flow, and for states that are not of it."""
+    """Raise `ValueError` unless this is a flow and these are states of it."""
     if not is_flow(simulation):
         raise ValueError(
             "simulation must be an IncompressibleFlow or an Evolution of "
@@ -131,19 +130,10 @@ def _check(simulation: Any, state: Array):
 
 def check_state(simulation: Any, state: Array, shape: tuple[int, ...]):
     """Raise `ValueError` for states that are not of a simulation."""
-    refuse_trajectory(state)
-    if state.shape[-len(shape) :] != shape:
+    if jnp.shape(state)[-len(shape) :] != shape:
         raise ValueError(
             f"state must have shape (..., {', '.join(map(str, shape))}), as those of "
             f"this {name_of(simulation)}, got {state.shape}"
-        )
-
-
-def refuse_trajectory(state: Any):
-    """Raise `ValueError` for a trajectory in place of its states."""
-    if isinstance(state, Trajectory):
-        raise ValueError(
-            "state must be an array, got a Trajectory; its states are trajectory.states"
         )
 
 

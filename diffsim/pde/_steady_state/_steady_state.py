@@ -15,7 +15,7 @@ from ..._linalg import machine_epsilon, max_norm
 from ..._primitives import closure_convert
 from ..._results import RESULTS, is_finite, nan_unless, raise_if_failed, should_raise
 from ..._types import PyTree
-from ..._validation import function_of, instance, positive
+from ..._validation import function_of, instance, or_default, positive
 from ...implicit import (
     AbstractInexactNewton,
     ImplicitAdjoint,
@@ -146,13 +146,10 @@ def steady_state_solution(
 
     The residual is that of u, about how far it still is from the answer.
     """
-    check_simulation(simulation)
-    solver = PseudoTransient() if solver is None else solver
-    if not isinstance(solver, optx.AbstractRootFinder):
-        raise ValueError(
-            "solver must be pde.PseudoTransient(), implicit.NewtonKrylov() or another "
-            f"root-finder, got {solver!r:.60}"
-        )
+    _check_simulation(simulation)
+    solver = or_default(
+        "solver", solver, optx.AbstractRootFinder, default=PseudoTransient()
+    )
     if observe is not None:
         function_of("observe", observe, ("t", "y"))
     instance("attracting", attracting, bool, "True or False")
@@ -307,27 +304,22 @@ def residual_of(simulation: Any) -> tuple[Callable, AbstractJacobianPrecondition
     return _flow_residual(simulation)
 
 
-def check_simulation(simulation: Any):
+def _check_simulation(simulation: Any):
+    """Raise `ValueError` for simulations without a steady state of finite volumes."""
     if isinstance(simulation, IncompressibleFlow):
         hint = "without friction no flow comes to rest"
         positive("viscosity of a steady flow", simulation.viscosity, hint)
         return
-    if not isinstance(simulation, Evolution):
+    instance("simulation", simulation, Evolution, "pde.Evolution(law, start, grid)")
+    equation, discretization = simulation.equation, simulation.discretization
+    if not (
+        isinstance(equation, AbstractFiniteVolumeEquation)
+        and isinstance(discretization, FiniteVolume)
+    ):
         raise ValueError(
-            f"simulation must be a pde.Evolution or a pde.IncompressibleFlow, got "
-            f"{simulation!r:.60}"
-        )
-    name = type(simulation.equation).__name__
-    if not isinstance(simulation.equation, AbstractFiniteVolumeEquation):
-        raise ValueError(
-            f"{name} has no finite volume form, which a steady state needs; "
-            "steady_state takes equations that are AbstractFiniteVolumeEquation, such "
-            "as pde.Diffusion(D, source)"
-        )
-    if not isinstance(simulation.discretization, FiniteVolume):
-        raise ValueError(
-            f"{name} must be in finite volumes for a steady state, got discretization="
-            f"{type(simulation.discretization).__name__}(); omit discretization"
+            f"{type(equation).__name__} must be in finite volumes for a steady state, "
+            "as an AbstractFiniteVolumeEquation such as pde.Diffusion(D, source), got "
+            f"discretization={type(discretization).__name__}()"
         )
 
 

@@ -81,11 +81,11 @@ def _is_unknown(given: Any) -> bool:
 
 
 def _first_step(simulation: Any, method: Method) -> float | None:
-    """First step, if no error chooses it."""
+    """First step, of a method that no error controls; None if it is not known."""
+    step: Any = method.step
     if isinstance(method.controller, CFL):
         step = cfl_time_step(simulation, method.controller.courant_number)
-        return None if is_traced(step) else float(step)
-    return None if method.adaptive or method.step is None else float(method.step)
+    return None if is_traced(step) else float(step)
 
 
 def _cfl_would_help(simulation: Any, method: Method, limit: float) -> bool:
