@@ -351,7 +351,7 @@ _PDE = (
     ),
     Mutant(
         "fourier-adjoint-counts-modes-once",
-        "diffsim/pde/_fourier/_fft.py",
+        "diffsim/pde/_fourier.py",
         "np.prod(shape) * _backward(shape, max_mode, jnp.conj(bar) / once)",
         "np.prod(shape) * _backward(shape, max_mode, jnp.conj(bar))",
         "The transpose of a real transform knows which modes stand for two.",

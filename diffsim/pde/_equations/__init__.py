@@ -24,11 +24,11 @@ from ._fisher_kpp import FisherKPP
 from ._gray_scott import GrayScott
 from ._korteweg_de_vries import KortewegDeVries
 from ._kuramoto_sivashinsky import KuramotoSivashinsky
-from ._navier_stokes import AbstractNavierStokes
 from ._navier_stokes_velocity import NavierStokesVelocity
 from ._navier_stokes_vorticity import NavierStokesVorticity
 from ._schrodinger import Schrodinger
 from ._shallow_water import ShallowWater
+from ._spectral_convection import AbstractNavierStokes
 from ._wave import Wave
 
 

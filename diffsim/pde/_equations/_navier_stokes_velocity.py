@@ -10,8 +10,8 @@ from .._domain import Domain
 from .._fourier import FourierBasis
 from .._grid import components
 from ._equation import optional_coefficient, source_transform
-from ._navier_stokes import AbstractNavierStokes
 from ._spectral_convection import (
+    AbstractNavierStokes,
     max_speeds,
     momentum_convection,
     project_solenoidal,

@@ -10,8 +10,8 @@ from ..._validation import as_floating
 from .._domain import Domain
 from .._fourier import FourierBasis
 from ._equation import add_source_transform, optional_coefficient
-from ._navier_stokes import AbstractNavierStokes
 from ._spectral_convection import (
+    AbstractNavierStokes,
     max_speeds,
     velocity_of_vorticity,
     vorticity_convection,

@@ -1,16 +1,40 @@
-"""Convective terms in Fourier space."""
+"""Convective terms in Fourier space, and `AbstractNavierStokes`, which has them."""
 
 from collections.abc import Sequence
 from itertools import combinations
-from typing import Any
+from typing import Any, ClassVar
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array
 
 from ..._linalg import real_times
+from ..._validation import PositiveParameter
 from .._domain import Domain
 from .._fourier import FourierBasis
+from ._equation import AbstractSpectralEquation
+
+
+class AbstractNavierStokes(AbstractSpectralEquation):
+    r"""Navier–Stokes equations in a periodic box, by vorticity or velocity."""
+
+    viscosity: eqx.AbstractVar[Array]
+    forcing: eqx.AbstractVar[Any]
+    drag: eqx.AbstractVar[Array]
+
+    coefficients: ClassVar[tuple[str, ...]] = ("forcing",)
+
+    def positive_parameters(self) -> tuple[PositiveParameter, ...]:
+        hint = "without friction waves as short as the grid would pile up"
+        return (PositiveParameter("viscosity", self.viscosity, hint=hint),)
+
+    @property
+    def nonlinearity_degree(self) -> int:
+        return 2
+
+    def symbol(self, modes: FourierBasis) -> Array:
+        return -self.viscosity * modes.wavenumber_squared - self.drag
 
 
 def convective_term(factor: Any, z: Array, modes: FourierBasis) -> Array:
