@@ -1,7 +1,7 @@
 """`Domain`: a grid and its boundary conditions."""
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -24,18 +24,6 @@ from ._boundaries import (
 )
 from ._grid import Grid, broadcasts_to
 from ._stencils import face_neighbors
-
-
-class BoundaryValue(NamedTuple):
-    """Value known at a side before a run, with its name for sentences.
-
-    `shape` is (channel, *side), which `value` broadcasts to.
-    """
-
-    name: str
-    side: AbstractGhostCellBoundary
-    value: np.ndarray
-    shape: tuple[int, ...]
 
 
 class Domain(eqx.Module):
@@ -196,18 +184,20 @@ class Domain(eqx.Module):
         first = [n - 1 - j if end else j for j in range(min(n, count))]
         return [slice_in_dim(u, j, j + 1, axis=place % u.ndim) for j in first]
 
-    def check_boundary_values(self, u: Array, t0: Any) -> list[BoundaryValue]:
+    def check_boundary_values(
+        self, u: Array, t0: Any
+    ) -> list[tuple[str, AbstractGhostCellBoundary, np.ndarray]]:
         """Raise `ValueError` for values that do not fit their side or are not finite.
 
         `u` has the channels that the boundaries are for, shape (channel, *grid).
-        Returns the values that are known.
+        Returns the name, the side and the value, shape (channel, *side), of each that
+        is known before a run.
         """
-        values = []
+        known, t = [], jnp.asarray(t0, u.dtype)
         for axis, pair in enumerate(self.boundary_pairs):
             for end, side in enumerate(pair or ()):
                 name = f"the value at the {('lower', 'upper')[end]} side of axis {axis}"
                 x = self.grid.wall(axis, end).astype(u.dtype)
-                t = jnp.asarray(t0, u.dtype)
                 shape = len(u), *x.shape[1:]
                 # The first cell is near enough to see that a function is one.
                 fields = self._cells_inwards(u, axis, end, int(side.is_nonlinear))
@@ -218,11 +208,15 @@ class Domain(eqx.Module):
                         f"or have shape {shape}, got shape {got}; profiles along a "
                         "side are functions of (t, x) or arrays of that shape"
                     )
-                value = _known_value(side, t, x, *fields)
-                if value is not None:
-                    finite(name, value, f"at t = {t0}")
-                    values.append(BoundaryValue(name, side, value, shape))
-        return values
+                # While a function is traced, a user's would be evaluated in the trace.
+                arrays = t, x, *fields, jnp.zeros(()), *jax.tree.leaves(side)
+                if any(map(is_traced, arrays)):
+                    continue
+                value = side.at(t, x, *fields)
+                if not is_traced(value):
+                    value = finite(name, np.asarray(value), f"at t = {t0}")
+                    known.append((name, side, np.broadcast_to(value, shape)))
+        return known
 
     def check(self, u: Array, cells: int = 1) -> None:
         """Raise `ValueError` for fields that do not fit and for too few cells."""
@@ -259,14 +253,3 @@ def sides_of(
         expected="pde.Dirichlet(0.0), pde.Neumann() or pde.Periodic(), and of a "
         "pde.IncompressibleFlow(nu, grid, boundary) pde.NoSlip()",
     )
-
-
-def _known_value(
-    side: AbstractGhostCellBoundary, t: Array, x: Array, *fields: Array
-) -> np.ndarray | None:
-    """Value held at a side at the time t, if that is known."""
-    # While a function is traced, one of a user's would be worked out in it.
-    if any(map(is_traced, (t, x, *fields, jnp.zeros(()), *jax.tree.leaves(side)))):
-        return None
-    value = side.at(t, x, *fields)
-    return None if is_traced(value) else np.asarray(value)

@@ -120,7 +120,9 @@ class Evolution(AbstractSimulation):
         field = _evaluate_initial_field(initial, equation, grid)
         check_precision("initial", field)
         finite("initial", field)
-        kept: Any = initial if _has_parameters(initial) else field
+        # A function with numbers of its own, as a module has, is kept.
+        numbers = map(eqx.is_inexact_array_like, jax.tree.leaves(initial))
+        kept: Any = initial if callable(initial) and any(numbers) else field
         self.initial = kept
         second_order = isinstance(equation, AbstractSecondOrderInTime)
         in_cells = second_order or isinstance(equation, AbstractFiniteVolumeEquation)
@@ -134,9 +136,9 @@ class Evolution(AbstractSimulation):
         check_coefficients(equation, len(field), grid.shape)
         self.t0 = scalar("t0", t0)
         u = field[: len(field) // 2] if second_order else field
-        for boundary_value in self.domain.check_boundary_values(u, t0):
+        for value in self.domain.check_boundary_values(u, t0):
             if isinstance(equation, AbstractConservationLaw):
-                check_positive_boundary(equation, boundary_value)
+                check_positive_boundary(equation, *value)
         if isinstance(equation, AbstractFiniteVolumeEquation):
             equation.check(field, self.domain)
 
@@ -261,12 +263,6 @@ def _evaluate_initial_field(
             f"channels {names} and the grid, got {field.shape}"
         )
     return field
-
-
-def _has_parameters(function: Any) -> bool:
-    """Whether it is a function with numbers of its own, as a module is."""
-    floating = map(eqx.is_inexact_array_like, jax.tree.leaves(function))
-    return callable(function) and any(floating)
 
 
 def _largest_cell(field: np.ndarray) -> int | tuple[int, ...]:

@@ -40,9 +40,14 @@ class FourierBasis(eqx.Module):
 
     def __init__(self, grid: Grid, max_mode: tuple[int, ...] | None = None):
         self.grid = grid
-        self.max_mode = tuple(n // 2 for n in grid.shape)
-        if max_mode is not None:
-            self.max_mode = _check_max_mode(tuple(max_mode), grid)
+        highest = tuple(n // 2 for n in grid.shape)
+        self.max_mode = highest if max_mode is None else tuple(max_mode)
+        pairs = zip(self.max_mode, highest, strict=False)
+        if len(self.max_mode) != grid.ndim or not all(0 <= m <= n for m, n in pairs):
+            raise ValueError(
+                f"max_mode must be an index of a mode for each axis, at most half its "
+                f"cells of {grid.shape}, got {max_mode}"
+            )
 
     def dealiased(self, degree: int = 2) -> "FourierBasis":
         """Modes in which products of `degree` of their fields have no aliasing error.
@@ -88,26 +93,37 @@ class FourierBasis(eqx.Module):
     @eqx.filter_jit
     def fft(self, u: Array) -> Array:
         """û, shape (..., *modes), of real fields, shape (..., *grid)."""
-        return fft(self.grid.shape, self.max_mode, u)
+        return self._apply_linear(_forward, _forward_transposed, u)
 
     @eqx.filter_jit
     def ifft(self, z: Array) -> Array:
         """The fields, shape (..., *grid), without any other mode."""
-        return ifft(self.grid.shape, self.max_mode, z)
+        return self._apply_linear(_backward, _backward_transposed, z)
 
     def project_real(self, z: Array) -> Array:
         """Project z to what real fields have: `fft` of `ifft`, without a transform."""
-        return project_real(self.grid.shape, z)
+        # Modes whose conjugates are there too are made theirs.
+        ndim = self.grid.ndim
+        alone = hermitian_weights(self.grid.shape[-1], z.shape[-1]) == 1
+        if ndim == 1:
+            return jax.lax.complex(z.real, jnp.where(alone, 0, z.imag))
+        others = tuple(range(1 - ndim, 0))
+        for m in np.flatnonzero(alone):
+            plane = z[..., m]
+            opposite = jnp.conj(jnp.roll(jnp.flip(plane, others), 1, others))
+            mean = 0.5 * (plane + opposite)
+            z = jax.lax.dynamic_update_index_in_dim(z, mean, m, -1)
+        return z
 
     @eqx.filter_jit
     def truncate_modes(self, z: Array) -> Array:
         """Truncate all modes that the grid has to these."""
-        return truncate_modes(self.grid.shape, self.max_mode, z)
+        return self._apply_linear(_truncate, _zero_pad, z)
 
     @eqx.filter_jit
     def zero_pad_modes(self, z: Array) -> Array:
         """Pad with zeros to all modes that the grid has."""
-        return zero_pad_modes(self.grid.shape, self.max_mode, z)
+        return self._apply_linear(_zero_pad, _truncate, z)
 
     def gradient(self, z: Array) -> Array:
         """The transform of ∇u, the axes first."""
@@ -127,20 +143,27 @@ class FourierBasis(eqx.Module):
 
     @property
     def _indices(self) -> list[np.ndarray]:
-        return mode_indices(self.grid.shape, self.max_mode)
+        """Indices of the modes along each axis, in their order."""
+        indices = []
+        for n, m in zip(self.grid.shape[:-1], self.max_mode[:-1], strict=True):
+            index = np.fft.fftfreq(n, 1 / n)
+            kept = index if _keeps_all(n, m) else np.r_[index[: m + 1], index[n - m :]]
+            indices.append(kept)
+        last = min(self.max_mode[-1], self.grid.shape[-1] // 2)
+        return [*indices, np.arange(last + 1.0)]
 
     def _on_axis(self, axis: int, values: np.ndarray) -> Array:
         return on_axis(jnp.asarray(values, self.grid.lower.dtype), axis, self.grid.ndim)
 
-
-def _check_max_mode(max_mode: tuple[int, ...], grid: Grid) -> tuple[int, ...]:
-    pairs = zip(max_mode, grid.shape, strict=False)
-    if len(max_mode) != grid.ndim or not all(0 <= m <= n // 2 for m, n in pairs):
-        raise ValueError(
-            f"max_mode must be an index of a mode for each axis, at most half its "
-            f"cells of {grid.shape}, got {max_mode}"
+    def _apply_linear(self, there: Callable, back: Callable, a: Array) -> Array:
+        """`there` as a linear map whose transpose is `back`."""
+        there, back = (
+            HashablePartial(_call_on_one, (f, self.grid.shape, self.max_mode))
+            for f in (there, back)
         )
-    return max_mode
+        shapes = jax.eval_shape(lambda a: there([], [a]), a)
+        types = [jax.typeof(a).update(shape=s.shape, dtype=s.dtype) for s in shapes]
+        return linear(LinearMapRules(there, back, there, back), [], [a], types)[0]
 
 
 Shape = tuple[int, ...]
@@ -151,51 +174,6 @@ Shape = tuple[int, ...]
 # the modes along each; the last axis has none below zero.
 
 
-def mode_indices(shape: Shape, max_mode: Shape) -> list[np.ndarray]:
-    """Indices of the modes along each axis, in their order."""
-    found = []
-    for n, m in zip(shape[:-1], max_mode[:-1], strict=True):
-        index = np.fft.fftfreq(n, 1 / n)
-        found.append(
-            index if _keeps_all(n, m) else np.r_[index[: m + 1], index[n - m :]]
-        )
-    return [*found, np.arange(min(max_mode[-1], shape[-1] // 2) + 1.0)]
-
-
-def fft(shape: Shape, max_mode: Shape, u: Array) -> Array:
-    """Modes of real fields."""
-    return _apply_linear(_forward, _forward_transposed, shape, max_mode, u)
-
-
-def ifft(shape: Shape, max_mode: Shape, z: Array) -> Array:
-    """Real fields of modes, of which all others are zero."""
-    return _apply_linear(_backward, _backward_transposed, shape, max_mode, z)
-
-
-def truncate_modes(shape: Shape, max_mode: Shape, z: Array) -> Array:
-    """Truncate all modes that the grid has to those up to the highest."""
-    return _apply_linear(_truncate, _zero_pad, shape, max_mode, z)
-
-
-def zero_pad_modes(shape: Shape, max_mode: Shape, z: Array) -> Array:
-    """Pad with zeros to all modes that the grid has."""
-    return _apply_linear(_zero_pad, _truncate, shape, max_mode, z)
-
-
-def project_real(shape: Shape, z: Array) -> Array:
-    """`fft` of `ifft`: a mode whose conjugate is there too is that of it."""
-    alone = hermitian_weights(shape[-1], z.shape[-1]) == 1
-    if len(shape) == 1:
-        return jax.lax.complex(z.real, jnp.where(alone, 0, z.imag))
-    others = tuple(range(1 - len(shape), 0))
-    for m in np.flatnonzero(alone):
-        plane = z[..., m]
-        opposite = jnp.conj(jnp.roll(jnp.flip(plane, others), 1, others))
-        mean = 0.5 * (plane + opposite)
-        z = jax.lax.dynamic_update_index_in_dim(z, mean, m, -1)
-    return z
-
-
 def hermitian_weights(n: int, count: int) -> np.ndarray:
     """How many modes of a real field each of the first `count` stands for.
 
@@ -203,17 +181,6 @@ def hermitian_weights(n: int, count: int) -> np.ndarray:
     the mode n/2 of an even n.
     """
     return np.where(2 * np.arange(count) % n == 0, 1, 2)
-
-
-def _apply_linear(there: Callable, back: Callable, shape, max_mode, a: Array) -> Array:
-    there, back = (_as_map(f, shape, max_mode) for f in (there, back))
-    kind = jax.eval_shape(lambda a: there([], [a]), a)
-    kinds = [jax.typeof(a).update(shape=k.shape, dtype=k.dtype) for k in kind]
-    return linear(LinearMapRules(there, back, there, back), [], [a], kinds)[0]
-
-
-def _as_map(function: Callable, shape: Shape, max_mode: Shape) -> HashablePartial:
-    return HashablePartial(_call_on_one, (function, shape, max_mode))
 
 
 def _call_on_one(function, shape, max_mode, known, arguments):
@@ -298,7 +265,6 @@ def _slice(z: Array, start: int, stop: int, axis: int) -> Array:
 
 
 def _append_zeros(z: Array, size: int, axis: int) -> Array:
-    """Append zeros."""
     shape = list(z.shape)
     shape[axis] = size - shape[axis]
     if shape[axis] == 0:

@@ -364,18 +364,6 @@ def wall(law):
             ),
             r"do not depend on u.* got a function of \(t, x, u\); pde.steady_state",
         ),
-        (
-            lambda: pde.energy(
-                pde.Evolution(
-                    pde.Wave(1.0),
-                    jnp.ones((2, 4)),
-                    pde.Grid(4),
-                    pde.Neumann(lambda t, x, u: -(u**3)),
-                ),
-                jnp.ones((2, 4)),
-            ),
-            r"value of a pde.Neumann must be .* got a function of \(t, x, u\)",
-        ),
     ],
 )
 def test_what_no_boundary_can_do_is_one_sentence(call, message):

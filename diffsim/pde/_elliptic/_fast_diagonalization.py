@@ -93,32 +93,29 @@ class FastDiagonalization(AbstractPreconditioner):
 
 def _solve_uniform(system: HelmholtzOperator, b: Array) -> Array:
     """A⁻¹ b, where all coefficients are numbers."""
-    given = system.kinds, system.walls, system.shape, system.faces
-    matrices, eigenvalues = eigenvectors(*given)
-    eigenvalues = system.alpha + eigenvalues
-    return apply_in_eigenbasis(
-        matrices, b, lambda x: _divide_by_eigenvalues(system, x, eigenvalues)
+    matrices, eigenvalues = eigenvectors(
+        system.kinds, system.walls, system.shape, system.faces
     )
+    eigenvalues = system.alpha + eigenvalues
+
+    def divide(x):
+        if system.sigma is None:
+            return x / eigenvalues
+        first = jnp.zeros(eigenvalues.shape, bool).at[(0,) * eigenvalues.ndim].set(True)
+        is_null = first & (system.sigma > 0)
+        return jnp.where(is_null, 0, x / jnp.where(is_null, 1, eigenvalues))
+
+    return apply_in_eigenbasis(matrices, b, divide)
 
 
 def _has_eigenbasis(system: HelmholtzOperator) -> Bool[Array, ""]:
     """Whether no ghost exceeds the cell that it follows from, but by rounding."""
-    found, most = jnp.ones((), bool), 1 + 8 * jnp.finfo(system.alpha.dtype).eps
+    holds, largest = jnp.ones((), bool), 1 + 8 * jnp.finfo(system.alpha.dtype).eps
     for kinds, pair in zip(system.kinds, system.walls, strict=True):
         if kinds is not None and not {"other", "gain"}.isdisjoint(kinds):
-            for own in pair or ():
-                found = found & (jnp.abs(own.sum()) <= most)
-    return found
-
-
-def _divide_by_eigenvalues(
-    system: HelmholtzOperator, x: Array, eigenvalues: Array
-) -> Array:
-    if system.sigma is None:
-        return x / eigenvalues
-    first = jnp.zeros(eigenvalues.shape, bool).at[(0,) * eigenvalues.ndim].set(True)
-    lost = first & (system.sigma > 0)
-    return jnp.where(lost, 0, x / jnp.where(lost, 1, eigenvalues))
+            for weights in pair or ():
+                holds = holds & (jnp.abs(weights.sum()) <= largest)
+    return holds
 
 
 def _smooth_scaling(system: HelmholtzOperator) -> tuple[Array, HelmholtzOperator]:

@@ -147,9 +147,13 @@ def helmholtz_solution(
             "pde.Diffusion(k, f) takes it"
         )
     one_of("face_mean", face_mean, FACE_MEANS)
-    k = _on_faces_or_in_cells(coefficient, domain)
-    for field in k if isinstance(k, tuple) else (k,):
-        positive("coefficient", field, "an elliptic problem has one sign of it")
+    sign = "an elliptic problem has one sign of it"
+    if isinstance(coefficient, tuple):
+        pairs = zip(coefficient, shapes_on_faces(domain.grid.shape), strict=True)
+        faces = (array_of("coefficient", face, shape) for face, shape in pairs)
+        k: Any = tuple(positive("coefficient", face, sign) for face in faces)
+    else:
+        k = positive("coefficient", _field("coefficient", coefficient, domain), sign)
     alpha = not_negative("alpha", _field("alpha", alpha, domain), _RESONANCE)
     solution, imbalance = _solve_problem(f, domain, (alpha, k, face_mean), t, solver)
     if not should_raise(throw):
@@ -277,27 +281,16 @@ def _status(
     # The residual is rounding, or the tolerance of a solver.
     rounding = jnp.finfo(b.dtype).eps ** 0.5
     is_solved = (max_norm(left) <= rounding * size) & is_finite(u)
-    imbalance = _imbalance(system, f, walls)
+    imbalance = jnp.zeros((), f.dtype)
+    if system.sigma is not None:
+        # The mean of what a singular system is total, relative to its size.
+        mean = jnp.abs(jnp.mean(f + walls))
+        total = jnp.mean(jnp.abs(f)) + jnp.mean(jnp.abs(walls))
+        relative = mean / jnp.where(total > 0, total, 1)
+        imbalance = jnp.where(system.sigma > 0, relative, 0)
     status = RESULTS.where(is_solved, RESULTS.successful, RESULTS.no_linear_solution)
     status = RESULTS.where(imbalance <= rounding, status, RESULTS.incompatible_data)
     return RESULTS.where(is_finite(b), status, RESULTS.non_finite), imbalance
-
-
-def _imbalance(system: HelmholtzOperator, f: Array, walls: Array) -> Array:
-    """The mean of what a singular system is given, relative to its size."""
-    if system.sigma is None:
-        return jnp.zeros((), f.dtype)
-    mean = jnp.abs(jnp.mean(f + walls))
-    size = jnp.mean(jnp.abs(f)) + jnp.mean(jnp.abs(walls))
-    relative = mean / jnp.where(size > 0, size, 1)
-    return jnp.where(system.sigma > 0, relative, 0)
-
-
-def _on_faces_or_in_cells(k: Any, domain: Domain) -> Array | tuple[Array, ...]:
-    if not isinstance(k, tuple):
-        return _field("coefficient", k, domain)
-    pairs = zip(k, shapes_on_faces(domain.grid.shape), strict=True)
-    return tuple(array_of("coefficient", face, shape) for face, shape in pairs)
 
 
 def _field(name: str, value: Numbers, domain: Domain) -> Array:

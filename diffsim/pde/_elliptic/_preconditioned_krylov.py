@@ -6,6 +6,7 @@ import equinox as eqx
 from jaxtyping import Array
 
 from ..._types import PyTree
+from ..._validation import or_default
 from ...implicit import CG, GMRES, MINRES, Krylov
 from ._fast_diagonalization import FastDiagonalization
 from ._helmholtz_operator import (
@@ -50,18 +51,17 @@ class PreconditionedKrylov(AbstractEllipticSolver):
         preconditioner: AbstractEllipticSolver | None = None,
         krylov: Krylov | None = None,
     ):
-        preconditioner = (
-            FastDiagonalization() if preconditioner is None else preconditioner
+        self.preconditioner = or_default(
+            "preconditioner",
+            preconditioner,
+            AbstractPreconditioner,
+            default=FastDiagonalization(),
         )
-        if not isinstance(preconditioner, AbstractPreconditioner):
-            raise ValueError(
-                f"preconditioner must be FastDiagonalization(), Multigrid() or "
-                f"TridiagonalElimination(), got {preconditioner!r:.60}"
-            )
-        if krylov is not None and krylov.preconditioner is not None:
-            raise ValueError("krylov has a preconditioner of its own: leave it out")
-        self.preconditioner = preconditioner
         self.krylov = krylov
+
+    def __check_init__(self) -> None:
+        if self.krylov is not None and self.krylov.preconditioner is not None:
+            raise ValueError("krylov has a preconditioner of its own: leave it out")
 
     def unsupported_reason(self, system: HelmholtzOperator, *, exact: bool) -> str:
         del exact

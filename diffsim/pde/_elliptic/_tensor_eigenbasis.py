@@ -19,7 +19,7 @@ from jaxtyping import Array
 from .._grid import multiply_along_axis, on_axis
 
 
-#: Of each axis: None if periodic, else what a field is at both ends.
+#: For each axis what a field is at both ends, None if periodic.
 Kinds = Sequence[tuple[str, str] | None]
 
 
@@ -34,11 +34,11 @@ def eigenvectors(
     total = jnp.zeros((), dtype)
     periodic = [i for i, pair in enumerate(kinds) if pair is None]
     for axis, (pair, n) in enumerate(zip(kinds, shape, strict=True)):
-        matrix = None
         if pair is None:
-            values = jnp.asarray(
-                _periodic_eigenvalues(n, real=axis == periodic[-1]), dtype
-            )
+            # In the order of `rfft` along the last periodic axis, else of `fft`.
+            modes = np.arange(n // 2 + 1 if axis == periodic[-1] else n)
+            matrix = None
+            values = jnp.asarray(4 * np.sin(modes * (np.pi / n)) ** 2, dtype)
         else:
             matrix, values = eigenvectors_1d(pair, walls[axis], n, dtype)
         total = total + sizes[axis] * on_axis(values, axis, len(shape))
@@ -80,15 +80,9 @@ def _eigenvectors_of_kinds(
     # Whole multiples of π/4n, so that large ones lose no digits.
     turns = half[:, None] * (2 * np.arange(n) + 1) % (8 * n)
     wave = np.cos if kinds[0] == "even" else np.sin
-    found = wave(turns * (np.pi / (4 * n)))
-    found /= np.linalg.norm(found, axis=1, keepdims=True)
-    return found, 4 * np.sin(half * (np.pi / (4 * n))) ** 2
-
-
-def _periodic_eigenvalues(n: int, *, real: bool) -> np.ndarray:
-    """The eigenvalues of a periodic axis, in the order of `fft` or of `rfft`."""
-    count = n // 2 + 1 if real else n
-    return 4 * np.sin(np.arange(count) * (np.pi / n)) ** 2
+    vectors = wave(turns * (np.pi / (4 * n)))
+    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+    return vectors, 4 * np.sin(half * (np.pi / (4 * n))) ** 2
 
 
 def _eigenvectors_between_walls(low: Array, high: Array, n: int) -> tuple[Array, Array]:
@@ -101,7 +95,7 @@ def _eigenvectors_between_walls(low: Array, high: Array, n: int) -> tuple[Array,
     def bisect(_, bounds):
         below, above = bounds
         theta = (below + above) / 2
-        # Of this all phases are decreasing functions, hence one root.
+        # All phases are decreasing functions of θ, hence there is one root.
         late = n * theta > phase(low, theta) + phase(high, theta) + j * jnp.pi
         return jnp.where(late, below, theta), jnp.where(late, theta, above)
 
@@ -113,6 +107,6 @@ def _eigenvectors_between_walls(low: Array, high: Array, n: int) -> tuple[Array,
     cell = jnp.arange(n) + 0.5
     near = jnp.cos(theta[:, None] * cell - phase(low, theta)[:, None])
     far = jnp.cos(theta[:, None] * (n - cell) - phase(high, theta)[:, None])
-    found = jnp.where(cell < n / 2, near, far * (1 - 2 * (j % 2))[:, None])
-    size = jnp.sqrt(jnp.sum(found**2, axis=1, keepdims=True))
-    return found / size, 4 * jnp.sin(theta / 2) ** 2
+    vectors = jnp.where(cell < n / 2, near, far * (1 - 2 * (j % 2))[:, None])
+    size = jnp.sqrt(jnp.sum(vectors**2, axis=1, keepdims=True))
+    return vectors / size, 4 * jnp.sin(theta / 2) ** 2

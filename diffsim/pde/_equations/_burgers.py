@@ -6,8 +6,6 @@ from jaxtyping import Array
 
 from ..._types import Numbers
 from ..._validation import PositiveParameter, or_default
-from ...integrators import SSPRK3
-from ...simulations import Method
 from .._domain import Domain
 from .._finite_volume import (
     WENO5,
@@ -18,7 +16,6 @@ from .._finite_volume import (
     diffusion_term_of_order,
     diffusive_courant_rate,
 )
-from .._time_step import CFL
 from ._conservation_law import (
     AbstractConservationLaw,
     courant_rate_of_law,
@@ -134,10 +131,6 @@ class Burgers(AbstractConservationLaw):
             return crossings
         viscosity = self._viscosity_at(t, u, domain)
         return crossings + diffusive_courant_rate(viscosity, domain, u.dtype)
-
-    def default_method(self, domain: Domain) -> Method:
-        del domain
-        return Method(SSPRK3(), controller=CFL())
 
     def _viscosity_at(self, t: Any, u: Array, domain: Domain) -> list[Array]:
         return diffusivity_on_faces(self.viscosity, None, t, u[0], domain)

@@ -12,14 +12,17 @@ from jaxtyping import Array
 
 from ..._jit._fresh_jit import fresh_jit
 from ..._validation import positive
+from ...integrators import SSPRK3
+from ...simulations import Method
 from .._boundaries import (
     AbstractBoundary,
+    AbstractGhostCellBoundary,
     Dirichlet,
     Inflow,
     ReflectingWall,
     SignedReflection,
 )
-from .._domain import BoundaryValue, Domain
+from .._domain import Domain
 from .._finite_volume import (
     AbstractReconstruction,
     AbstractRiemannSolver,
@@ -28,6 +31,7 @@ from .._finite_volume import (
 )
 from .._materialize import materialize
 from .._stencils import divergence
+from .._time_step import CFL
 from ._equation import AbstractFiniteVolumeEquation
 
 
@@ -88,6 +92,11 @@ class AbstractConservationLaw(AbstractFiniteVolumeEquation):
     @abc.abstractmethod
     def courant_rate(self, t: Any, u: Array, domain: Domain) -> Array: ...
 
+    def default_method(self, domain: Domain) -> Method:
+        """`SSPRK3` at the steps of `CFL()`, unless a law says otherwise."""
+        del domain
+        return Method(SSPRK3(), controller=CFL())
+
 
 @fresh_jit
 def flux_divergence(
@@ -112,10 +121,10 @@ def flux_divergence(
     - `domain`, `t`: the grid and its boundaries, taken at the time `t`.
     """
     spacing = domain.grid.spacing.astype(u.dtype)
-    passing = [
-        fluxes_through_faces(law, views, axis)
-        for axis, views in enumerate(states_at_faces(law, u, domain, t))
-    ]
+    passing = []
+    for axis, views in enumerate(states_at_faces(law, u, domain, t)):
+        flux, cells = fluxes_at_centers(law, views, axis), map(split_channels, views)
+        passing.append(high_order_flux_correction(law, flux, list(cells), axis))
     return sum_fluxes(passing, spacing)
 
 
@@ -126,14 +135,6 @@ def states_at_faces(
     scheme, domain = law.scheme, with_odd_channels(law, domain)
     w = jnp.stack(law.primitive(split_channels(u)))
     return domain.face_neighbors(w, t, width=scheme.width, order=scheme.order)
-
-
-def fluxes_through_faces(
-    law: AbstractConservationLaw, views: Sequence[Array], axis: int
-) -> Channels:
-    """Fluxes through faces, from the primitive variables in the cells beside them."""
-    flux = fluxes_at_centers(law, views, axis)
-    return high_order_flux_correction(law, flux, list(map(split_channels, views)), axis)
 
 
 def fluxes_at_centers(
@@ -234,15 +235,19 @@ def with_odd_channels(law: AbstractConservationLaw, domain: Domain) -> Domain:
     return domain.with_boundaries(with_signs)
 
 
-def check_positive_boundary(law: AbstractConservationLaw, known: BoundaryValue):
+def check_positive_boundary(
+    law: AbstractConservationLaw,
+    name: str,
+    side: AbstractGhostCellBoundary,
+    w: np.ndarray,
+):
     """Raise `ValueError` for a state at a side that is physical only above zero."""
-    if not isinstance(known.side, Dirichlet | Inflow):
+    if not isinstance(side, Dirichlet | Inflow):
         return
-    w = np.broadcast_to(known.value, known.shape)
     # A law may have fields that only `positive` knows, and no channels of w.
     for field, channel in zip(law.positive_fields, law.positive_channels, strict=False):
         positive(
-            f"{field} of {known.name}",
+            f"{field} of {name}",
             w[channel],
             f"boundaries of {type(law).__name__} are for its primitive fields, one "
             "number a channel, pde.Inflow((density, velocity, pressure)) for a gas on "

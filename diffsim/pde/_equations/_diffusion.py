@@ -68,7 +68,14 @@ class AbstractReactionDiffusion(AbstractIMEXEquation, AbstractSpectralEquation):
         return _evaluate_reaction(self, t, domain.grid.centers.astype(u.dtype), u)
 
     def implicit(self, t: Any, u: Array, domain: Domain) -> Array:
-        return _diffusion_term(self, t, u, domain)
+        channels = _diffusivities_on_faces(self, t, u, domain)
+        if len(channels) == 1:
+            return diffusion_flux_divergence(u, channels[0], domain, t)
+        faces, shapes = [], shapes_on_faces(domain.grid.shape)
+        for shape, each in zip(shapes, zip(*channels, strict=True), strict=True):
+            shape = shape if any(k.ndim for k in each) else (1,) * len(shape)
+            faces.append(jnp.stack([jnp.broadcast_to(k, shape) for k in each]))
+        return diffusion_flux_divergence(u, faces, domain, t)
 
     def solve(
         self, t: Any, rhs: Array, length: Array, guess: Array, domain: Domain
@@ -77,7 +84,7 @@ class AbstractReactionDiffusion(AbstractIMEXEquation, AbstractSpectralEquation):
         if domain.is_nonlinear or any(map(callable, self.diffusivities)):
             return _solve_nonlinear(self, t, rhs, length, guess, domain)
         nothing = jnp.zeros_like(rhs)
-        b = rhs + length * _diffusion_term(self, t, nothing, domain)
+        b = rhs + length * self.implicit(t, nothing, domain)
         channels = _diffusivities_on_faces(self, t, nothing, domain)
         solutions = []
         for k, right, near in zip(channels, b, guess, strict=True):
@@ -130,20 +137,6 @@ def _evaluate_reaction(
     return rate
 
 
-def _diffusion_term(
-    equation: AbstractReactionDiffusion, t: Any, u: Array, domain: Domain
-) -> Array:
-    r"""Diffusion $\nabla\cdot(D_c\,\nabla u_c)$ for every channel c."""
-    channels = _diffusivities_on_faces(equation, t, u, domain)
-    if len(channels) == 1:
-        return diffusion_flux_divergence(u, channels[0], domain, t)
-    faces, by_axis = [], zip(*channels, strict=True)
-    for shape, each in zip(shapes_on_faces(domain.grid.shape), by_axis, strict=True):
-        shape = shape if any(k.ndim for k in each) else (1,) * len(shape)
-        faces.append(jnp.stack([jnp.broadcast_to(k, shape) for k in each]))
-    return diffusion_flux_divergence(u, faces, domain, t)
-
-
 def _implicit_system(length: Array, k: Sequence[Array], domain: Domain):
     """u − length ∇·(k∇u), with k on the faces across each axis."""
     faces = tuple(length * face for face in k)
@@ -162,7 +155,7 @@ def _solve_nonlinear(
 
     def residual(u, parameters):
         t, length, rhs, domain = parameters
-        return u - length * _diffusion_term(equation, t, u, domain) - rhs
+        return u - length * equation.implicit(t, u, domain) - rhs
 
     line = domain.grid.ndim == 1 and not domain.periodic(0) and len(rhs) == 1
     if line:

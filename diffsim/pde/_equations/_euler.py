@@ -17,8 +17,6 @@ from ..._validation import (
     positive,
     promote_to_common_dtype,
 )
-from ...integrators import SSPRK3
-from ...simulations import Method
 from .._domain import Domain
 from .._finite_volume import (
     HLLC,
@@ -28,7 +26,6 @@ from .._finite_volume import (
     Channels,
 )
 from .._grid import components
-from .._time_step import CFL
 from ._conservation_law import (
     AbstractConservationLaw,
     courant_rate_of_law,
@@ -291,10 +288,6 @@ class Euler(AbstractConservationLaw):
         hint = "Euler.state(density, velocity, pressure) makes the channels"
         positive("initial density", density, hint)
         positive("initial pressure", pressure, hint)
-
-    def default_method(self, domain: Domain) -> Method:
-        del domain
-        return Method(SSPRK3(), controller=CFL())
 
     def _check_gravity(self, domain: Domain):
         g, ndim = self.gravity, domain.grid.ndim

@@ -17,8 +17,6 @@ from ..._validation import (
     or_default,
     positive,
 )
-from ...integrators import SSPRK3
-from ...simulations import Method
 from .._boundaries import (
     AbstractBoundary,
     Extrapolation,
@@ -40,7 +38,6 @@ from .._finite_volume import (
 from .._grid import components
 from .._materialize import materialize
 from .._stencils import average, difference
-from .._time_step import CFL
 from ._conservation_law import (
     LEAST_SHARE,
     AbstractConservationLaw,
@@ -270,10 +267,6 @@ class ShallowWater(AbstractConservationLaw):
         if not is_traced(u):
             hint = "channels are h and h v, h from the bottom to the surface"
             not_negative("initial depth", np.asarray(u)[0], hint)
-
-    def default_method(self, domain: Domain) -> Method:
-        del domain
-        return Method(SSPRK3(), controller=CFL())
 
     def _bottom(self, t: Any, u: Array, domain: Domain) -> Array:
         x = domain.grid.centers.astype(u.dtype)

@@ -99,12 +99,11 @@ class StaggeredGrid(eqx.Module):
             kind = normal_velocity_ghosts if axis == i else tangential_velocity_ghosts
             return kind(side, u.dtype)
 
-        ends = map_sides(ghosts, self.boundary_pairs)
-        given = map_sides(
-            lambda axis, end, side: self.at_wall(i, axis, end, t)[i],
-            self.boundary_pairs,
-        )
-        return face_neighbors(u, ends, given, 1)
+        def values(axis, end, side):
+            return self.at_wall(i, axis, end, t)[i]
+
+        pairs = self.boundary_pairs
+        return face_neighbors(u, map_sides(ghosts, pairs), map_sides(values, pairs), 1)
 
     def with_boundary_faces(self, i: int, u: Array, known: Sequence[Array]) -> Array:
         """`u` on all faces across axis i, `known` on those of closed walls."""
@@ -119,12 +118,11 @@ class StaggeredGrid(eqx.Module):
 
     def faces(self, u: Faces, t: Any) -> Faces:
         """Return all faces, one more along its axis than cells for each component."""
-        return tuple(
-            self.with_boundary_faces(
-                i, a, tuple(self.at_wall(i, i, e, t)[i] for e in (0, 1))
-            )
-            for i, a in enumerate(u)
-        )
+
+        def walls(i):
+            return tuple(self.at_wall(i, i, end, t)[i] for end in (0, 1))
+
+        return tuple(self.with_boundary_faces(i, a, walls(i)) for i, a in enumerate(u))
 
     def max_advection_speed(self, u: Faces, t: Any) -> Array:
         """The highest |u| of every component, shape (axis,), along walls too."""
@@ -146,8 +144,7 @@ class StaggeredGrid(eqx.Module):
 
     def outward_rate(self, rate: Faces, t: Any) -> Array:
         """∂(∇·u)/∂t, where velocities at the walls may change, too."""
-        dtype = rate[0].dtype
-        every = []
+        dtype, faces = rate[0].dtype, []
         for i, a in enumerate(rate):
             changes = []
             for end, side in enumerate(self.walls[i]):
@@ -156,19 +153,19 @@ class StaggeredGrid(eqx.Module):
                 else:
                     thin = self.grid.shape[:i] + (1,) + self.grid.shape[i + 1 :]
                     changes.append(jnp.zeros(thin, dtype))
-            every.append(self.with_boundary_faces(i, a, tuple(changes)))
-        return self._divergence(tuple(every))
+            faces.append(self.with_boundary_faces(i, a, tuple(changes)))
+        return self._divergence(tuple(faces))
 
     def gradient(self, p: Array) -> Faces:
         """∇p on the unknown faces; at an open side p is zero."""
-        ends = map_sides(
-            lambda axis, end, side: _pressure_ghosts(side, p.dtype),
-            self.boundary_pairs,
-        )
-        given = map_sides(
-            lambda axis, end, side: jnp.zeros((), p.dtype), self.boundary_pairs
-        )
-        views = face_neighbors(p, ends, given, 1)
+        pairs, nothing = self.boundary_pairs, jnp.zeros((), p.dtype)
+
+        def ghosts(axis, end, side):
+            weight = -1.0 if is_open(side) else 1.0
+            return GhostCells(jnp.asarray([[weight]], p.dtype), jnp.zeros(1, p.dtype))
+
+        values = map_sides(lambda axis, end, side: nothing, pairs)
+        views = face_neighbors(p, map_sides(ghosts, pairs), values, 1)
         spacing = self.grid.spacing
         return tuple(
             self.unknown(1 / dx * (high - low), i)
@@ -177,13 +174,12 @@ class StaggeredGrid(eqx.Module):
 
     def centered(self, u: Faces, t: Any) -> Array:
         """The velocity in the centers of cells, shape (axis, *grid)."""
-        ndim = self.grid.ndim
-        every = self.faces(u, t)
-        return jnp.stack([average(a, i - ndim) for i, a in enumerate(every)])
+        ndim, faces = self.grid.ndim, self.faces(u, t)
+        return jnp.stack([average(a, i - ndim) for i, a in enumerate(faces)])
 
-    def _divergence(self, every: Faces) -> Array:
-        spacing = self.grid.spacing
-        return divergence([1 / dx * a for a, dx in zip(every, spacing, strict=True)])
+    def _divergence(self, faces: Faces) -> Array:
+        pairs = zip(faces, self.grid.spacing, strict=True)
+        return divergence([1 / dx * a for a, dx in pairs])
 
     def _change(self, i: int, end: int, t: Array) -> Array:
         """∂/∂t of what is prescribed across a wall."""
@@ -192,8 +188,3 @@ class StaggeredGrid(eqx.Module):
 
 def _axis(a: Array, i: int, space: StaggeredGrid) -> int:
     return a.ndim - space.grid.ndim + i
-
-
-def _pressure_ghosts(side: Any, dtype: Any) -> GhostCells:
-    own = -1.0 if is_open(side) else 1.0
-    return GhostCells(jnp.asarray([[own]], dtype), jnp.zeros(1, dtype))

@@ -16,7 +16,6 @@ from ..._validation import as_floating, instance, is_traced, one_of
 from .._boundaries import (
     AbstractGhostCellBoundary,
     Extrapolation,
-    GhostCells,
     Inflow,
     Outflow,
     ReflectingWall,
@@ -166,23 +165,19 @@ def _pad_axis(
         if not isinstance(side, AbstractGhostCellBoundary):
             beyond.append(inwards[1 - end][..., :width])
             continue
-        rule = _ghost_cells(side, grid.spacing[axis], order)
-        own = rule.interior_weights
-        if own.ndim == 3:
-            own = jnp.expand_dims(own, range(1, grid.ndim))
-        cells = inwards[end][..., None, : own.shape[-1]]
-        beyond.append(jnp.sum(own * cells, -1) + rule.boundary_weight * values[end])
+        # These say nothing about the field at the boundary itself.
+        if isinstance(side, Inflow | Outflow | ReflectingWall):
+            side = Extrapolation()
+        ghosts = side.ghosts(grid.spacing[axis], width, order)
+        weights = ghosts.interior_weights
+        if weights.ndim == 3:
+            weights = jnp.expand_dims(weights, range(1, grid.ndim))
+        cells = inwards[end][..., None, : weights.shape[-1]]
+        inner = jnp.sum(weights * cells, -1)
+        beyond.append(inner + ghosts.boundary_weight * values[end])
     low, high = beyond
     lines = jnp.concatenate([jnp.flip(low, -1), lines, high], -1)
     return jnp.moveaxis(lines, -1, axis - grid.ndim)
-
-
-def _ghost_cells(
-    side: AbstractGhostCellBoundary, spacing: Array, order: int
-) -> GhostCells:
-    if isinstance(side, Extrapolation | Inflow | Outflow | ReflectingWall):
-        return Extrapolation().ghosts(spacing, order // 2, order)
-    return side.ghosts(spacing, order // 2, order)
 
 
 def _inside(points: Any, lower: Any, upper: Any, domain: Domain) -> Array | np.ndarray:

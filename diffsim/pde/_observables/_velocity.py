@@ -16,10 +16,6 @@ from .._incompressible import IncompressibleFlow
 from .._stencils import difference
 
 
-#: A simulation whose states are velocities or vorticities.
-FlowSimulation = Evolution | IncompressibleFlow
-
-
 @fresh_jit
 def velocity(simulation: Any, state: Array) -> Array:
     r"""Velocity in the centers of cells, shape (..., axis, *grid).
@@ -46,7 +42,7 @@ def velocity(simulation: Any, state: Array) -> Array:
     _check(simulation, state)
     if not _is_vorticity(simulation):
         return state
-    modes = _modes(simulation, state)
+    modes = FourierBasis(cast(simulation.grid, state.dtype))
     stream = -modes.inverse_laplacian(modes.fft(jnp.squeeze(state, -3)))
     slopes = modes.derivative(1) * stream, -modes.derivative(0) * stream
     return modes.ifft(jnp.stack(slopes, -3))
@@ -82,7 +78,7 @@ def vorticity(simulation: Any, state: Array) -> Array:
         return jnp.squeeze(state, -3)
     if isinstance(simulation, IncompressibleFlow):
         return curl_of(_slopes(simulation, state))
-    modes = _modes(simulation, state)
+    modes = FourierBasis(cast(simulation.grid, state.dtype))
     z = modes.fft(state)
     slopes = [modes.derivative(axis) * z for axis in range(modes.grid.ndim)]
     return modes.ifft(curl_of(slopes))
@@ -99,20 +95,16 @@ def _slopes(flow: IncompressibleFlow, u: Array) -> list[Array]:
     ]
 
 
-def _is_vorticity(simulation: FlowSimulation) -> bool:
-    evolves = isinstance(simulation, Evolution)
-    return evolves and isinstance(simulation.equation, NavierStokesVorticity)
-
-
-def _modes(simulation: FlowSimulation, state: Array) -> FourierBasis:
-    return FourierBasis(cast(simulation.grid, state.dtype))
+def _is_vorticity(simulation: Any) -> bool:
+    return isinstance(getattr(simulation, "equation", None), NavierStokesVorticity)
 
 
 def is_flow(simulation: Any) -> bool:
     """Whether its states are velocities or vorticities."""
-    evolves = isinstance(simulation, Evolution)
-    navier_stokes = evolves and isinstance(simulation.equation, AbstractNavierStokes)
-    return navier_stokes or isinstance(simulation, IncompressibleFlow)
+    equation = getattr(simulation, "equation", None)
+    return isinstance(simulation, IncompressibleFlow) or isinstance(
+        equation, AbstractNavierStokes
+    )
 
 
 def _check(simulation: Any, state: Array):

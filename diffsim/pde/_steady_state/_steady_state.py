@@ -165,20 +165,20 @@ def _solve(simulation, solver, observe, attracting, max_steps) -> Solution:
     rate, preconditioner = residual_of(simulation)
     guess = simulation.initial_state()
     dynamic, static = eqx.partition(simulation, eqx.is_array)
-    opened, consts = closure_convert(
+    pure_rate, consts = closure_convert(
         lambda y, dynamic: rate(y, eqx.combine(dynamic, static)), guess, dynamic
     )
 
     def function(y, theta):
-        return opened(theta[1], y, theta[0])
+        return pure_rate(theta[1], y, theta[0])
 
     adjoint = ImplicitAdjoint(LeftPreconditionedKrylov(_krylov(solver), preconditioner))
     search = functools.partial(_search, max_steps, attracting)
     equation = ImplicitEquation(function, (dynamic, consts), solver, search)
     y, (status, size, steps) = implicit_solve(equation, guess, adjoint)
-    proper = simulation.is_valid()
-    status = RESULTS.where(proper, status, RESULTS.invalid_parameter)
-    y = nan_unless(y, proper)
+    is_valid = simulation.is_valid()
+    status = RESULTS.where(is_valid, status, RESULTS.invalid_parameter)
+    y = nan_unless(y, is_valid)
     observe = simulation.observe if observe is None else observe
     return Solution(observe(simulation.t0, y), status, size, steps)
 
@@ -196,12 +196,12 @@ def _search(max_steps: int, attracting: bool, how, function, guess, theta):
         inverse, _ = _preconditioned_jacobian(
             linear_solver, function, jax.lax.stop_gradient(y), theta
         )
-        found = inverse(function(y, theta))
-        return jax.tree.map(lambda a, b: a.astype(b.dtype), found, y)
+        to_go = inverse(function(y, theta))
+        return jax.tree.map(lambda a, b: a.astype(b.dtype), to_go, y)
 
     def attempt(carry):
         start, *_, steps, tries = carry
-        found = root_solution(
+        solution = root_solution(
             distance,
             start,
             theta,
@@ -211,22 +211,26 @@ def _search(max_steps: int, attracting: bool, how, function, guess, theta):
             max_steps=max_steps,
             throw=False,
         )
-        y, status, repels = found.value, _steady_status(found.status), tries < 0
+        y, status, repels = solution.value, solution.status, tries < 0
+        names: Any = RESULTS
+        for name in ("nonlinear_divergence", "nonlinear_max_steps_reached", "no_root"):
+            is_lost = status == getattr(names, name)
+            status = names.where(is_lost, names.no_steady_state, status)
         jacobian = _preconditioned_jacobian(linear_solver, function, y, theta)
         unique = _is_determined(linear_solver.krylov, *jacobian, y)
-        names: Any = RESULTS
-        good = status == names.successful
-        status = names.where(good & ~unique, names.steady_state_not_determined, status)
+        is_root = status == names.successful
+        unclear = is_root & ~unique
+        status = names.where(unclear, names.steady_state_not_determined, status)
         if attracting:
             growth = fastest_growth(*jacobian, y)
             repels = growth.is_growing
             start = _beside(y, growth.wave, guess)
-        # What could not be found from beside a state that repels leaves that.
-        good = status == names.successful
-        status = names.where(good & repels, names.unstable_state, status)
-        status = names.where(~good & (tries > 0), names.unstable_state, status)
-        about = y, status, found.residual, repels & good
-        return start, *about, steps + found.iterations, tries + 1
+        # A search that fails from beside a state that repels leaves that state.
+        is_root = status == names.successful
+        status = names.where(is_root & repels, names.unstable_state, status)
+        status = names.where(~is_root & (tries > 0), names.unstable_state, status)
+        outcome = y, status, solution.residual, repels & is_root
+        return start, *outcome, steps + solution.iterations, tries + 1
 
     nothing = jnp.zeros((), jnp.result_type(*jax.tree.leaves(guess)))
     none = jnp.asarray(0)
@@ -236,8 +240,8 @@ def _search(max_steps: int, attracting: bool, how, function, guess, theta):
     else:
         end = attempt(start)
     _, y, status, residual, _, steps, _ = end
-    good = status == RESULTS.successful
-    y = jax.tree.map(lambda a: jnp.where(good, a, jnp.nan), y)
+    is_found = status == RESULTS.successful
+    y = jax.tree.map(lambda a: jnp.where(is_found, a, jnp.nan), y)
     return y, (status, residual, steps), None
 
 
@@ -259,29 +263,19 @@ def _preconditioned_jacobian(
     return linear_solver.preconditioner.at(operator, y), operator
 
 
-def _steady_status(status: RESULTS) -> RESULTS:
-    """Say of a failed search that it found no steady state."""
-    names: Any = RESULTS
-    for name in ("nonlinear_divergence", "nonlinear_max_steps_reached", "no_root"):
-        lost = status == getattr(names, name)
-        status = names.where(lost, names.no_steady_state, status)
-    return status
-
-
 def _is_determined(
     krylov: Krylov, inverse: Callable, operator: Callable, y: PyTree[Array]
 ) -> Bool[Array, ""]:
     """Whether the Jacobian at y can be solved for a generic right-hand side."""
-    b = jax.tree.map(_generic_vector, y)
+
+    def generic(a):  # no null space is orthogonal to it
+        signs = jnp.sign(jnp.cos(jnp.arange(1.0, a.size + 1) ** 2))
+        return (1 + signs.reshape(a.shape)).astype(a.dtype)
+
+    b = jax.tree.map(generic, y)
     tolerance = machine_epsilon(y) ** 0.5 * jnp.sqrt(krylov.inner(b, b))
     x, _ = krylov.solve_to_tolerance(lambda v: inverse(operator(v)), b, tolerance)
     return is_finite(x)
-
-
-def _generic_vector(a: Array) -> Array:
-    """Right-hand sides that no null space is orthogonal to."""
-    signs = jnp.sign(jnp.cos(jnp.arange(1.0, a.size + 1) ** 2))
-    return (1 + signs.reshape(a.shape)).astype(a.dtype)
 
 
 def _krylov(solver: Any) -> Krylov:
@@ -295,13 +289,6 @@ def _krylov(solver: Any) -> Krylov:
             "out, steady_state preconditions by diffusion"
         )
     return linear_solver
-
-
-def residual_of(simulation: Any) -> tuple[Callable, AbstractJacobianPreconditioner]:
-    """Return `rate(y, simulation)` and the preconditioner of its Jacobian."""
-    if isinstance(simulation, Evolution):
-        return _finite_volume_residual(simulation)
-    return _flow_residual(simulation)
 
 
 def _check_simulation(simulation: Any):
@@ -323,25 +310,23 @@ def _check_simulation(simulation: Any):
         )
 
 
-def _finite_volume_residual(
-    evolution: Evolution,
-) -> tuple[Callable, AbstractJacobianPreconditioner]:
-    def rate(u: Array, evolution: Any) -> Array:
-        t = jnp.asarray(evolution.t0, u.dtype)
-        return evolution.equation.rate(t, u, evolution.domain)
+def residual_of(simulation: Any) -> tuple[Callable, AbstractJacobianPreconditioner]:
+    """Return `rate(y, simulation)` and the preconditioner of its Jacobian."""
+    if isinstance(simulation, Evolution):
 
-    return rate, DiffusionPreconditioner(evolution.domain, evolution.t0)
+        def rate_of_field(u: Array, evolution: Any) -> Array:
+            t = jnp.asarray(evolution.t0, u.dtype)
+            return evolution.equation.rate(t, u, evolution.domain)
 
+        preconditioner = DiffusionPreconditioner(simulation.domain, simulation.t0)
+        return rate_of_field, preconditioner
 
-def _flow_residual(
-    flow: IncompressibleFlow,
-) -> tuple[Callable, AbstractJacobianPreconditioner]:
     def rate(u: Faces, flow: Any) -> Faces:
         forces, t = flow._forces, flow._time(flow.t0)
         near = leray_project(forces.space, u, t)
-        # Walls stay as they are. What diverges goes.
-        found = project_out_gradient(forces.space, forces.total(t, near), None)[0]
-        return tuple(a + b - c for a, b, c in zip(found, near, u, strict=True))
+        # Walls keep their velocity, and what diverges in u decays.
+        forced = project_out_gradient(forces.space, forces.total(t, near), None)[0]
+        return tuple(a + b - c for a, b, c in zip(forced, near, u, strict=True))
 
-    forces = flow._forces
+    forces = simulation._forces
     return rate, StokesPreconditioner.of(forces.space, forces.viscosity)

@@ -1,7 +1,7 @@
 """Stability check: warns of fixed steps above the limit of explicit solvers.
 
-Of what is known, that is: functions of users may close over what JAX traces, so that
-results are asked as well as parameters.
+Only known numbers are checked. Functions of users may close over traced ones, so that
+results are tested as well as parameters.
 """
 
 import warnings
@@ -23,9 +23,9 @@ from ._cfl import CFL, cfl_time_step, courant_rate_of
 #: Solvers that step everything explicitly, and not by what they know of it.
 _EXPLICIT = diffrax.AbstractERK | diffrax.Euler
 
-#: What a step may make of a mode.
+#: Factor by which a step may multiply a mode.
 _TOLERATED = 1.02
-#: Of the field, what a run may make of the rounding of a mode that does not grow.
+#: Share of the field that rounding in a mode that does not grow may become in a run.
 _TOLERATED_IN_ALL = 1e-3
 
 
@@ -49,19 +49,24 @@ def warn_if_unstable(
     if _is_unknown((simulation, method.step, method.controller)):
         return False
     with compile_time_eval():
-        step = _first_step(simulation, method)
-        if step is None:
+        step: Any = method.step
+        if isinstance(method.controller, CFL):
+            step = cfl_time_step(simulation, method.controller.courant_number)
+        waves = None if is_traced(step) else _modes_of(simulation, method.solver)
+        if _is_unknown((step, waves)):
             return False
-        waves = _modes_of(simulation, method.solver)
-        if _is_unknown(waves):
-            return False
+        step = float(step)
         if waves is None:
             limit, advice = _limit_of_crossings(simulation, method.solver)
         else:
             limit, advice = _limit_of_growth(waves, method.solver, step, duration)
         if not step > limit:
             return False
-        follows = _cfl_would_help(simulation, method, limit)
+        # CFL's steps help a solver that takes other than fixed ones, if stable.
+        helps = False
+        if isinstance(method.solver, _EXPLICIT):
+            by_cfl = cfl_time_step(simulation)
+            helps = not is_traced(by_cfl) and float(by_cfl) <= limit
     chosen = (
         f"step={step:.4g}" if method.step else f"the first step of {method.controller}"
     )
@@ -70,29 +75,14 @@ def warn_if_unstable(
         "becomes unstable for the fastest waves, friction or diffusion of the start: "
         "short waves grow, with them what is conserved, and the run may blow up; take "
         f"a fixed step of {advice:.2g}"
-        f"{', or controller=pde.CFL()' if follows else ''}",
+        f"{', or controller=pde.CFL()' if helps else ''}",
         stacklevel=5,
     )
     return True
 
 
-def _is_unknown(given: Any) -> bool:
-    return any(is_traced(leaf) for leaf in jax.tree.leaves(given))
-
-
-def _first_step(simulation: Any, method: Method) -> float | None:
-    """First step, of a method that no error controls; None if it is not known."""
-    step: Any = method.step
-    if isinstance(method.controller, CFL):
-        step = cfl_time_step(simulation, method.controller.courant_number)
-    return None if is_traced(step) else float(step)
-
-
-def _cfl_would_help(simulation: Any, method: Method, limit: float) -> bool:
-    """Whether the solver takes other than fixed steps, and CFL's are stable."""
-    step = cfl_time_step(simulation)
-    explicit = isinstance(method.solver, _EXPLICIT)
-    return explicit and not is_traced(step) and float(step) <= limit
+def _is_unknown(tree: Any) -> bool:
+    return any(map(is_traced, jax.tree.leaves(tree)))
 
 
 def _modes_of(
@@ -104,10 +94,10 @@ def _modes_of(
     explicit = isinstance(solver, _EXPLICIT)
     if not ((explicit or some) and hasattr(simulation, "waves")):
         return None
-    found = _linearized_modes(simulation)
-    if explicit or found is None or _is_unknown(found):
-        return found
-    return found if np.any(np.asarray(found.turning) != 0) else None
+    modes = _linearized_modes(simulation)
+    if explicit or modes is None or _is_unknown(modes):
+        return modes
+    return modes if np.any(np.asarray(modes.turning) != 0) else None
 
 
 @fresh_jit
@@ -174,10 +164,9 @@ def _growth_factors(
     start, t1 = split(jax.lax.complex(one, 0 * one)), jnp.asarray(step, one.dtype)
     memory = solver.init(terms, 0 * t1, t1, start, None)
     end = solver.step(terms, 0 * t1, t1, start, None, memory, made_jump=False)[0]
-    rate = waves.symbol.real
-    found = jnp.abs(join(end))
-    growing = jnp.where(rate > 0, found * jnp.exp(-t1 * rate), 0)
-    return jnp.max(growing), jnp.max(jnp.where(rate > 0, 0, found))
+    rate, factor = waves.symbol.real, jnp.abs(join(end))
+    growing = jnp.where(rate > 0, factor * jnp.exp(-t1 * rate), 0)
+    return jnp.max(growing), jnp.max(jnp.where(rate > 0, 0, factor))
 
 
 def _limit_of_crossings(
