@@ -50,17 +50,17 @@ def absorbing_layer(
     **Raises:** `ValueError` for a width, strength or power that is not positive, and
     for sides that the grid has not.
     """
-    width, strength = as_floating("width", width), as_floating("strength", strength)
-    scalar("width", width)
-    scalar("strength", strength)
-    positive("width", width)
-    positive("strength", strength, "leave damping away where there is none")
+    width = as_floating("width", positive("width", scalar("width", width)))
+    hint = "leave damping away where there is none"
+    strength = positive("strength", scalar("strength", strength), hint)
+    strength = as_floating("strength", strength)
     positive("power", power)
-    every = [(axis, end) for axis in range(grid.ndim) for end in (0, 1)]
-    chosen = every if sides is None else list(sides)
-    if not set(chosen) <= set(every) or len(set(chosen)) < len(chosen):
+    all_sides = [(axis, end) for axis in range(grid.ndim) for end in (0, 1)]
+    chosen = all_sides if sides is None else list(sides)
+    if not set(chosen) <= set(all_sides) or len(set(chosen)) < len(chosen):
         raise ValueError(
-            f"sides must be among {every}, (axis, end), each of them once, got {sides}"
+            f"sides must be among {all_sides}, (axis, end), each of them once, got "
+            f"{sides}"
         )
     total = jnp.zeros(grid.shape, grid.lower.dtype)
     for axis, end in chosen:

@@ -266,7 +266,6 @@ def _evaluate_initial_field(
 
 
 def _largest_cell(field: np.ndarray) -> int | tuple[int, ...]:
-    """The cell in which a field is largest, a number on a line."""
     place = np.unravel_index(int(np.argmax(field)), field.shape)
     cell = tuple(int(i) for i in place)
     return cell[0] if len(cell) == 1 else cell

@@ -166,12 +166,10 @@ def multiply_along_axis(axis: int, matrix: Array, x: Array) -> Array:
 
 
 def axis_names(ndim: int) -> tuple[str, ...]:
-    """Names of so many axes: x, y and z."""
     return tuple("xyz"[:ndim])
 
 
 def components(name: str, ndim: int) -> tuple[str, ...]:
-    """Names of the components of a vector."""
     return tuple(f"{name}_{axis}" for axis in axis_names(ndim))
 
 

@@ -18,24 +18,24 @@ from .._primitives import HashablePartial, LinearMapRules, linear
 from ._boundaries import GhostCells
 
 
-#: Of one axis: None where it is periodic, else the ghosts at both ends.
+#: Ghosts at both ends of an axis, None where it is periodic.
 Ends = tuple[GhostCells, GhostCells] | None
 
 
 def face_neighbors(
-    u: Array, ends: Sequence[Ends], given: Sequence[Any], width: int
+    u: Array, ends: Sequence[Ends], boundary_values: Sequence[Any], width: int
 ) -> list[list[Array]]:
     """Return for each axis the cells beside its faces, `width` a side, left to right.
 
-    `u` has the grid as its last axes, one for each of `ends`; `given` are the values
-    at both ends of an axis, of length one across the boundary.
+    `u` has the grid as its last axes, one for each of `ends`; `boundary_values` has
+    those at both ends of an axis, of length one across the boundary.
     """
-    known, arguments = [], [u]
-    for axis, (pair, values) in enumerate(zip(ends, given, strict=True)):
+    constants, arguments = [], [u]
+    for axis, (pair, values) in enumerate(zip(ends, boundary_values, strict=True)):
         if pair is None:
             continue
         for ghosts, value in zip(pair, values, strict=True):
-            known.append(ghosts.interior_weights)
+            constants.append(ghosts.interior_weights)
             shape = _with_length(u.shape, axis - len(ends), width)
             weights = _along_axis(
                 ghosts.boundary_weight, axis - len(ends), u.ndim, len(ends)
@@ -52,9 +52,9 @@ def face_neighbors(
         for i in range(len(ends), 0, -1)
         for _ in range(2 * width)
     ]
-    found = linear(maps, known, arguments, types)
+    views = linear(maps, constants, arguments, types)
     size = 2 * width
-    return [found[i * size : (i + 1) * size] for i in range(len(ends))]
+    return [views[i * size : (i + 1) * size] for i in range(len(ends))]
 
 
 def divergence(fluxes: Sequence[Array]) -> Array:
@@ -89,40 +89,39 @@ def _cells(face: Array, axis: int, sign: float) -> Array:
     return linear(maps, [], [face], [jax.typeof(face).update(shape=shape)])[0]
 
 
-def _neighbors(walls, width, known, arguments):
-    u, *given = arguments
-    known, given = iter(known), iter(given)
-    ends = []
+def _neighbors(walls, width, constants, arguments):
+    u, *values = arguments
+    weights, values, ends = iter(constants), iter(values), []
     for i, wall in enumerate(walls):
         axis = i - len(walls)
         n = u.shape[axis]
         if not wall:
             ends.append((_cut(u, n - width, n, axis), _cut(u, 0, width, axis)))
             continue
-        low = _ghosts(next(known), _cut, u, axis, len(walls)) + next(given)
-        high = _ghosts(next(known), _cut_from_end, u, axis, len(walls)) + next(given)
+        low = _ghosts(next(weights), _cut, u, axis, len(walls)) + next(values)
+        high = _ghosts(next(weights), _cut_from_end, u, axis, len(walls)) + next(values)
         ends.append((jnp.flip(low, axis), high))
     padded = pad_with_ghost_cells(u, ends)
-    found = []
+    views = []
     for i in range(-len(walls), 0):
         lines = _strip_ghosts(padded, width, i, len(walls))
         size = u.shape[i] + 1
-        found += [_cut(lines, k, k + size, i) for k in range(2 * width)]
-    return found
+        views += [_cut(lines, k, k + size, i) for k in range(2 * width)]
+    return views
 
 
-def _ghosts(own: Array, cut, u: Array, axis: int, count: int) -> Array:
+def _ghosts(weights: Array, cut, u: Array, axis: int, count: int) -> Array:
     """A u, of the cells that `cut` counts from the boundary."""
     parts = [
-        _along_axis(own[..., j], axis, u.ndim, count) * cut(u, j, j + 1, axis)
-        for j in range(own.shape[-1])
+        _along_axis(weights[..., j], axis, u.ndim, count) * cut(u, j, j + 1, axis)
+        for j in range(weights.shape[-1])
     ]
     return sum(parts[1:], start=parts[0])
 
 
-def _neighbors_transposed(walls, width, known, bars):
+def _neighbors_transposed(walls, width, constants, bars):
     """The transpose of `_neighbors`: what every cell was, and every ghost."""
-    known, size = iter(known), 2 * width
+    constants, size = iter(constants), 2 * width
     around = [bars[i : i + size] for i in range(0, len(bars), size)]
     beside, thin = [], []
     for axis, views in enumerate(around, -len(walls)):
@@ -131,7 +130,7 @@ def _neighbors_transposed(walls, width, known, bars):
     u = jax.lax.optimization_barrier(sum(beside[1:], start=beside[0]))
     for axis, views in enumerate(around, -len(walls)):
         u = _add_inner_faces(u, views, width, axis)
-    given = []
+    boundary_bars = []
     for i, wall in enumerate(walls):
         axis = i - len(walls)
         n, (low, high) = u.shape[axis], thin[i]
@@ -141,13 +140,13 @@ def _neighbors_transposed(walls, width, known, bars):
             continue
         low = jnp.flip(low, axis)
         for end, ghosts in enumerate((low, high)):
-            own = next(known)
-            for j in range(own.shape[-1]):
-                weights = _along_axis(own[..., j], axis, u.ndim, len(walls))
+            interior = next(constants)
+            for j in range(interior.shape[-1]):
+                weights = _along_axis(interior[..., j], axis, u.ndim, len(walls))
                 bar = jnp.sum(weights * ghosts, axis, keepdims=True)
                 u = _add_at(u, bar, n - 1 - j if end else j, axis)
-            given.append(ghosts)
-    return [u, *given]
+            boundary_bars.append(ghosts)
+    return [u, *boundary_bars]
 
 
 def _add_inner_faces(u: Array, views: Sequence[Array], width: int, axis: int) -> Array:
@@ -157,7 +156,7 @@ def _add_inner_faces(u: Array, views: Sequence[Array], width: int, axis: int) ->
     """
     n = u.shape[axis]
     for k, view in enumerate(views):
-        # The cell c is on the face c + width - k, if that is one.
+        # The cell c is on the face c + width - k, if there is such a face.
         first, last = max(k - width, 0), min(n, n - width + k + 1)
         if k not in (width - 1, width):
             part = _cut(view, first + width - k, last + width - k, axis)
@@ -184,15 +183,15 @@ def _ghost_totals(views: Sequence[Array], width: int, axis: int) -> tuple[Array,
     return low, high
 
 
-def _differences(known, fluxes):
-    del known
+def _differences(constants, fluxes):
+    del constants
     count = len(fluxes)
     parts = [_right(f, i - count) - _left(f, i - count) for i, f in enumerate(fluxes)]
     return [sum(parts[1:], start=parts[0])]
 
 
-def _differences_transposed(count, known, bars):
-    del known
+def _differences_transposed(count, constants, bars):
+    del constants
     (r,) = bars
     nothing = [jnp.zeros_like(_cut(r, 0, 1, i - count)) for i in range(count)]
     padded = pad_with_ghost_cells(r, [(a, a) for a in nothing])
@@ -200,14 +199,14 @@ def _differences_transposed(count, known, bars):
     return [_left(a, i - count) - _right(a, i - count) for i, a in enumerate(lines)]
 
 
-def _combine(axis, sign, known, arguments):
-    del known
+def _combine(axis, sign, constants, arguments):
+    del constants
     (face,) = arguments
     return [_right(face, axis) + sign * _left(face, axis)]
 
 
-def _combine_transposed(axis, sign, known, bars):
-    del known
+def _combine_transposed(axis, sign, constants, bars):
+    del constants
     (cell,) = bars
     nothing = jnp.zeros_like(_cut(cell, 0, 1, axis))
     padded = jnp.concatenate([nothing, cell, nothing], axis)
@@ -224,7 +223,7 @@ def pad_with_ghost_cells(u: Array, ends: Sequence[tuple[Array, Array]]) -> Array
     count = len(ends)
     width = ends[0][0].shape[-count]
     low, high = ends[0]
-    # Along the first of them this is a copy of memory as it lies.
+    # Along the first axis this copies contiguous memory.
     padded = jnp.concatenate([low, u, high], -count)
     if count > 1:
         shape = [*padded.shape]
@@ -234,12 +233,12 @@ def pad_with_ghost_cells(u: Array, ends: Sequence[tuple[Array, Array]]) -> Array
         whole = jnp.zeros(shape, u.dtype)
         padded = jax.lax.dynamic_update_slice(whole, padded, start)
         for i in range(1, count):
-            at = [0] * (u.ndim - count) + [width] * count
+            corner = [0] * (u.ndim - count) + [width] * count
             for side, place in zip(
                 ends[i], (0, width + u.shape[i - count]), strict=True
             ):
-                at[i - count] = place
-                padded = jax.lax.dynamic_update_slice(padded, side, at)
+                corner[i - count] = place
+                padded = jax.lax.dynamic_update_slice(padded, side, corner)
     return jax.lax.optimization_barrier(padded)
 
 
@@ -287,6 +286,6 @@ def _along_axis(weights: Array, axis: int, ndim: int, count: int) -> Array:
 
 
 def _with_length(shape: tuple[int, ...], axis: int, n: int) -> tuple[int, ...]:
-    found = list(shape)
-    found[axis] = n
-    return tuple(found)
+    lengths = list(shape)
+    lengths[axis] = n
+    return tuple(lengths)

@@ -105,7 +105,6 @@ def prescribed_value(
 
 
 def evaluate_prescribed(value: Any, t: Array, x: Array, *fields: Array) -> Array:
-    """Evaluate a prescribed value along the boundary."""
     if callable(value):
         name = "the value of a boundary"
         with explain_tracer_errors(name):

@@ -114,5 +114,5 @@ class SignedReflection(AbstractGhostCellBoundary):
         signs = jnp.asarray(
             [-1.0 if odd else 1.0 for odd in self.odd_channels], spacing.dtype
         )
-        own = signs[:, None, None] * jnp.eye(width, dtype=spacing.dtype)
-        return GhostCells(own, jnp.zeros(width, spacing.dtype))
+        weights = signs[:, None, None] * jnp.eye(width, dtype=spacing.dtype)
+        return GhostCells(weights, jnp.zeros(width, spacing.dtype))

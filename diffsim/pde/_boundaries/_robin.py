@@ -24,7 +24,7 @@ from ._boundary import (
 )
 
 
-#: Steps of Newton's method to the u of a boundary.
+#: Largest number of Newton steps to the u of a boundary.
 _MAX_STEPS = 100
 
 
@@ -51,10 +51,10 @@ class Dirichlet(AbstractGhostCellBoundary):
         self.value = prescribed_value(value)
 
     def ghosts(self, spacing: Array, width: int, order: int) -> GhostCells:
-        one = jnp.ones_like(spacing)
+        unit = jnp.ones_like(spacing)
         nothing = jnp.zeros_like(spacing)
         places, cells = ghost_centers(width), max(order - 1, 1)
-        return boundary_polynomial(one, nothing, spacing, places, cells)
+        return boundary_polynomial(unit, nothing, spacing, places, cells)
 
     def at(self, t: Array, x: Array) -> Array:
         return evaluate_prescribed(self.value, t, x)
@@ -88,8 +88,8 @@ class AbstractSlopeBoundary(AbstractGhostCellBoundary):
         `cells` are those from the boundary inwards, each of shape (..., *side).
         """
         wall = self._polynomial(spacing, np.zeros(1), order)
-        own, weight = wall.interior_weights[0], wall.boundary_weight[0]
-        pairs = zip(own, cells, strict=False)
+        interior, weight = wall.interior_weights[0], wall.boundary_weight[0]
+        pairs = zip(interior, cells, strict=False)
         free = sum((a * cell for a, cell in pairs), start=jnp.zeros_like(cells[0]))
 
         def law(u):
@@ -97,9 +97,9 @@ class AbstractSlopeBoundary(AbstractGhostCellBoundary):
 
         u = _solve_pointwise(lambda u: u - weight * law(u) - free, free, x.ndim)
         g, slope = jax.jvp(law, (u,), (jnp.ones_like(u),))
-        # What only makes g larger, as u is, cannot hold it. The other slope takes the
-        # rounding of u out of g, which a stiff law would enlarge; g and its derivatives
-        # are the same for any slope.
+        # A positive slope enlarges g with u and cannot hold it. A negative one takes
+        # the rounding of u out of g, which a stiff law would enlarge; g and its
+        # derivatives are the same for any slope.
         slope = jax.lax.stop_gradient(jnp.where(weight * slope < 0, slope, 0))
         return (g - slope * (u - free)) / (1 - weight * slope), slope
 
@@ -228,9 +228,9 @@ def _solve_pointwise(residual: Callable, guess: Array, ndim: int) -> Array:
             y, _, n = carry
             value, product = jax.linearize(lambda y: opened(consts, y), y)
             matrix = _blocks(product, value)
-            own = jnp.diagonal(matrix, axis1=-2, axis2=-1)[..., None]
-            # On shorter cells it is 1: roots where it is negative are not the one.
-            matrix = jnp.where(own <= 0, jnp.eye(y.shape[-1], dtype=y.dtype), matrix)
+            slope = jnp.diagonal(matrix, axis1=-2, axis2=-1)[..., None]
+            # On short cells it is 1: a root where it is negative is a spurious one.
+            matrix = jnp.where(slope <= 0, jnp.eye(y.shape[-1], dtype=y.dtype), matrix)
             move = _solve_blocks(matrix, value)
             return y - move, max_norm(move), n + 1
 

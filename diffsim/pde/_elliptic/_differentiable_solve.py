@@ -40,10 +40,10 @@ class EllipticLinearSolver(AbstractLinearSolver):
         return self.solve_from_guess(state, transposed, b, None)
 
     def solve_from_guess(self, state, operator, b, guess):
-        known, steps = PreparedOperator(self.system, state), []
+        prepared, steps = PreparedOperator(self.system, state), []
 
         def solve(r):
-            x, n = self.solver.solve(known, operator, r, guess=guess)
+            x, n = self.solver.solve(prepared, operator, r, guess=guess)
             steps.append(n)
             return x
 
@@ -99,15 +99,15 @@ def default_solver(
     return PreconditionedKrylov(krylov=krylov_solver(system, rtol))
 
 
-def _residual(u: Array, given: tuple[HelmholtzOperator, Array]) -> Array:
-    system, b = given
+def _residual(u: Array, parameters: tuple[HelmholtzOperator, Array]) -> Array:
+    system, b = parameters
     return system(u) - system.project_mean_free(b)
 
 
-def _solve(how, function, guess, given) -> tuple[Array, Array, Any]:
+def _solve(how, function, guess, parameters) -> tuple[Array, Array, Any]:
     del function
     guessed, adjoint = how
-    system, b = given
+    system, b = parameters
     linear_solver = adjoint.linear_solver
     state = linear_solver.prepare(system, b)
     u, iterations = linear_solver.solve_from_guess(

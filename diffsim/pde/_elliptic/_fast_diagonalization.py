@@ -72,22 +72,22 @@ class FastDiagonalization(AbstractPreconditioner):
 
     def solve(
         self,
-        known: PreparedOperator,
+        prepared: PreparedOperator,
         operator: Callable[[Array], Array],
         b: Array,
         *,
         guess: Array | None = None,
     ) -> tuple[Array, Array]:
         x = with_refinement(
-            lambda r: self.apply_preconditioner(known, r), operator, b, guess
+            lambda r: self.apply_preconditioner(prepared, r), operator, b, guess
         )
         # Eigenvectors of other boundaries precondition, but do not solve.
-        return jnp.where(_has_eigenbasis(known.system), x, jnp.nan), jnp.asarray(1)
+        return jnp.where(_has_eigenbasis(prepared.system), x, jnp.nan), jnp.asarray(1)
 
-    def apply_preconditioner(self, known: PreparedOperator, b: Array) -> Array:
-        if known.state is None:
-            return _solve_uniform(known.system, b)
-        scale, smooth = known.state
+    def apply_preconditioner(self, prepared: PreparedOperator, b: Array) -> Array:
+        if prepared.state is None:
+            return _solve_uniform(prepared.system, b)
+        scale, smooth = prepared.state
         return _solve_uniform(smooth, b / scale) / scale
 
 
@@ -142,8 +142,8 @@ def _smooth_scaling(system: HelmholtzOperator) -> tuple[Array, HelmholtzOperator
     bare = HelmholtzOperator(
         jnp.zeros((), dtype), sizes, system.walls, None, system.shape, system.kinds
     )
-    one = jnp.ones(system.shape, dtype)
-    potential = jnp.mean(system.plain(one / scale) / scale - bare.plain(one))
+    ones = jnp.ones(system.shape, dtype)
+    potential = jnp.mean(system.plain(ones / scale) / scale - bare.plain(ones))
     # A well would make B indefinite, and none at all might leave it singular.
     least = jnp.finfo(dtype).eps ** 0.5 * sum(sizes[1:], start=sizes[0])
     beta = jnp.maximum(potential, least)

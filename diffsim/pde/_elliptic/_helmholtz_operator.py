@@ -26,7 +26,7 @@ from .._grid import on_axis
 from .._stencils import divergence, face_neighbors
 
 
-#: Of a boundary: `even` where the ghost is the cell, `odd` where it is its negative.
+#: Boundaries are `even` where the ghost is the cell, `odd` where it is its negative.
 Kinds = tuple[tuple[str, str] | None, ...]
 
 
@@ -68,19 +68,21 @@ class HelmholtzOperator(eqx.Module):
         return all(own.shape[1] == 1 for pair in pairs for own in pair)
 
     def __call__(self, v: Array) -> Array:
-        found = self.plain(v)
+        Av = self.plain(v)
         if self.sigma is None:
-            return found
-        return self.project_mean_free(found) + self.sigma * jnp.mean(v)
+            return Av
+        return self.project_mean_free(Av) + self.sigma * jnp.mean(v)
 
     def plain(self, v: Array) -> Array:
         """A v, whatever A makes of constants."""
-        zero = jnp.zeros(1, v.dtype)
-        ends = map_sides(
-            lambda axis, end, own: GhostCells(own.astype(v.dtype), zero), self.walls
-        )
-        given = map_sides(lambda axis, end, own: jnp.zeros((), v.dtype), self.walls)
-        views = face_neighbors(v, ends, given, 1)
+        zero, zeros = jnp.zeros((), v.dtype), jnp.zeros(1, v.dtype)
+
+        def ghosts(axis, end, weights):
+            return GhostCells(weights.astype(v.dtype), zeros)
+
+        ends = map_sides(ghosts, self.walls)
+        values = map_sides(lambda axis, end, weights: zero, self.walls)
+        views = face_neighbors(v, ends, values, 1)
         pairs = zip(self.faces, views, strict=True)
         return self.alpha * v - divergence(
             [c * (high - low) for c, (low, high) in pairs]
@@ -135,8 +137,7 @@ def helmholtz_operator(
 
 
 def operator_diagonal(system: HelmholtzOperator) -> Array:
-    """The diagonal of A."""
-    found = jnp.broadcast_to(system.alpha, system.shape)
+    diagonal = jnp.broadcast_to(system.alpha, system.shape)
     for axis, (c, pair) in enumerate(zip(system.faces, system.walls, strict=True)):
         c = coefficient_on_faces(c, axis, system.shape)
         n = system.shape[axis]
@@ -146,8 +147,8 @@ def operator_diagonal(system: HelmholtzOperator) -> Array:
             inside = on_axis(jnp.arange(n), axis, c.ndim)
             low = jnp.where(inside == 0, (1 - pair[0][0, 0]) * low, low)
             high = jnp.where(inside == n - 1, (1 - pair[1][0, 0]) * high, high)
-        found = found + low + high
-    return found
+        diagonal = diagonal + low + high
+    return diagonal
 
 
 def coefficient_on_faces(c: Array, axis: int, shape: tuple[int, ...]) -> Array:
@@ -161,10 +162,10 @@ def _sigma(system: HelmholtzOperator) -> Array:
 
     They have no differences across faces, so that A makes exactly zero of them.
     """
-    # Any size would do: it multiplies what has no part in the answer.
-    held = jax.lax.stop_gradient(system)
-    of_constants = held.plain(jnp.ones(held.shape, held.alpha.dtype))
-    size = 2 * sum((jnp.mean(c) for c in held.faces), start=jnp.mean(held.alpha))
+    # Any size would do: it multiplies a constant, which is not part of the answer.
+    frozen = jax.lax.stop_gradient(system)
+    of_constants = frozen.plain(jnp.ones(frozen.shape, frozen.alpha.dtype))
+    size = 2 * sum((jnp.mean(c) for c in frozen.faces), start=jnp.mean(frozen.alpha))
     return jnp.where(jnp.any(of_constants != 0), 0, size)
 
 
@@ -224,7 +225,7 @@ class AbstractEllipticSolver(eqx.Module):
     @abc.abstractmethod
     def solve(
         self,
-        known: PreparedOperator,
+        prepared: PreparedOperator,
         operator: Callable[[Array], Array],
         b: Array,
         *,
@@ -241,5 +242,5 @@ class AbstractPreconditioner(AbstractEllipticSolver):
     """A solver that is one linear map, which can precondition a Krylov method."""
 
     @abc.abstractmethod
-    def apply_preconditioner(self, known: PreparedOperator, b: Array) -> Array:
+    def apply_preconditioner(self, prepared: PreparedOperator, b: Array) -> Array:
         """Apply M⁻¹ to b, of a symmetric positive definite M that is near to A."""

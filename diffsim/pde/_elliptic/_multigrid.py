@@ -108,22 +108,23 @@ class Multigrid(AbstractPreconditioner):
 
     def solve(
         self,
-        known: PreparedOperator,
+        prepared: PreparedOperator,
         operator: Callable[[Array], Array],
         b: Array,
         *,
         guess: Array | None = None,
     ) -> tuple[Array, Array]:
         if self.cycles is None:
-            return self._iterate_to_tolerance(known, operator, b, guess)
-        return self._repeat_cycles(known, operator, b, guess), jnp.asarray(self.cycles)
+            return self._iterate_to_tolerance(prepared, operator, b, guess)
+        x = self._repeat_cycles(prepared, operator, b, guess)
+        return x, jnp.asarray(self.cycles)
 
-    def apply_preconditioner(self, known: PreparedOperator, b: Array) -> Array:
-        return self._repeat_cycles(known, _bound_ghosts(known.system), b, None)
+    def apply_preconditioner(self, prepared: PreparedOperator, b: Array) -> Array:
+        return self._repeat_cycles(prepared, _bound_ghosts(prepared.system), b, None)
 
     def _repeat_cycles(
         self,
-        known: PreparedOperator,
+        prepared: PreparedOperator,
         operator: Callable[[Array], Array],
         b: Array,
         guess: Any,
@@ -131,18 +132,18 @@ class Multigrid(AbstractPreconditioner):
         x = guess
         for _ in range(self.cycles or 1):
             left = b if x is None else b - operator(x)
-            move = self._v_cycle(known, left)
+            move = self._v_cycle(prepared, left)
             x = move if x is None else x + move
         return x
 
-    def _iterate_to_tolerance(self, known, operator, b, guess):
+    def _iterate_to_tolerance(self, prepared, operator, b, guess):
         rtol = jnp.finfo(b.dtype).eps ** 0.75 if self.rtol is None else self.rtol
         unit = typical_size(b)
         b = b / unit
 
         def step(carry):
             x, _, _, n = carry
-            move = self._v_cycle(known, b - operator(x))
+            move = self._v_cycle(prepared, b - operator(x))
             x = x + move
             return x, jnp.sum(move**2), jnp.sum(x**2), n + 1
 
@@ -155,10 +156,10 @@ class Multigrid(AbstractPreconditioner):
         x, moved, size, n = jax.lax.while_loop(is_moving, step, start)
         return jnp.where(moved <= rtol**2 * size, unit * x, jnp.nan), n
 
-    def _v_cycle(self, known: PreparedOperator, b: Array) -> Array:
+    def _v_cycle(self, prepared: PreparedOperator, b: Array) -> Array:
         """Return one V-cycle from zero."""
-        coarser, levels, inverse = known.state
-        grids = [_bound_ghosts(known.system), *coarser]
+        coarser, levels, inverse = prepared.state
+        grids = [_bound_ghosts(prepared.system), *coarser]
 
         cycle = partial(self._cycle, grids, levels, inverse)
         return grids[0].around_constants(cycle)(b)
@@ -244,8 +245,8 @@ def coarsen(system: HelmholtzOperator) -> HelmholtzOperator:
     )
 
 
-#: For each axis that is halved what the even and the odd cell of a pair take of the
-#: next pair on their side, the rest of their own.
+#: For each axis that is halved the share that the even and the odd cell of a pair take
+#: of the next pair on their side; the rest is of their own pair.
 Weights = dict[int, tuple[Array, Array]]
 
 
@@ -313,9 +314,9 @@ def prolong(u: Array, system: HelmholtzOperator, weights: Weights) -> Array:
     return u
 
 
-def _farther_weights(own: Array) -> Array:
+def _farther_weights(weights: Array) -> Array:
     """The ghost at twice the distance: a condition α u + β u_n = 0 stays what it is."""
-    return (3 * own - 1) / (3 - own)
+    return (3 * weights - 1) / (3 - weights)
 
 
 def _split_even_odd(r: Array, axis: int) -> tuple[Array, Array]:

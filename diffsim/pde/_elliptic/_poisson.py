@@ -283,7 +283,7 @@ def _status(
     is_solved = (max_norm(left) <= rounding * size) & is_finite(u)
     imbalance = jnp.zeros((), f.dtype)
     if system.sigma is not None:
-        # The mean of what a singular system is total, relative to its size.
+        # The mean of the data of a singular system, relative to their size.
         mean = jnp.abs(jnp.mean(f + walls))
         total = jnp.mean(jnp.abs(f)) + jnp.mean(jnp.abs(walls))
         relative = mean / jnp.where(total > 0, total, 1)

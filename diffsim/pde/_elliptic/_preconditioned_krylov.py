@@ -72,18 +72,18 @@ class PreconditionedKrylov(AbstractEllipticSolver):
 
     def solve(
         self,
-        known: PreparedOperator,
+        prepared: PreparedOperator,
         operator: Callable[[Array], Array],
         b: Array,
         *,
         guess: Array | None = None,
     ) -> tuple[Array, Array]:
         def approximate(r: Array) -> Array:
-            return self.preconditioner.apply_preconditioner(known, r)
+            return self.preconditioner.apply_preconditioner(prepared, r)
 
-        approximate = known.system.around_constants(approximate)
+        approximate = prepared.system.around_constants(approximate)
         unit = typical_size(b)
-        krylov = krylov_solver(known.system) if self.krylov is None else self.krylov
+        krylov = krylov_solver(prepared.system) if self.krylov is None else self.krylov
         krylov = eqx.tree_at(lambda k: k.atol, krylov, krylov.atol / unit)
         left = (b if guess is None else b - operator(guess)) / unit
         b = b / unit
@@ -92,8 +92,8 @@ class PreconditionedKrylov(AbstractEllipticSolver):
                 operator, left, krylov.tolerance(b), approximate
             )
         else:
-            # From the left: what rounding leaves of b − A x is rough, and as large as
-            # a residual that matters; M⁻¹ tells them apart.
+            # Preconditioned from the left: rounding in b − A x is rough, and as large
+            # as a residual that matters; M⁻¹ tells them apart.
             x, steps = krylov.solve_to_tolerance(
                 lambda v: approximate(operator(v)),
                 approximate(left),

@@ -71,19 +71,19 @@ class TridiagonalElimination(AbstractPreconditioner):
 
     def solve(
         self,
-        known: PreparedOperator,
+        prepared: PreparedOperator,
         operator: Callable[[Array], Array],
         b: Array,
         *,
         guess: Array | None = None,
     ) -> tuple[Array, Array]:
         x = with_refinement(
-            lambda r: self.apply_preconditioner(known, r), operator, b, guess
+            lambda r: self.apply_preconditioner(prepared, r), operator, b, guess
         )
         return x, jnp.asarray(1)
 
-    def apply_preconditioner(self, known: PreparedOperator, b: Array) -> Array:
-        *bands, corners = known.state
+    def apply_preconditioner(self, prepared: PreparedOperator, b: Array) -> Array:
+        *bands, corners = prepared.state
         x = _tridiagonal(bands, b)
         if corners is None:
             return x

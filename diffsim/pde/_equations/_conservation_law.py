@@ -224,7 +224,6 @@ def split_channels(u: Array) -> Channels:
 
 
 def with_odd_channels(law: AbstractConservationLaw, domain: Domain) -> Domain:
-    """Reflecting walls that know which channels change sign."""
     channels = range(law.channels(domain.grid.ndim))
 
     def with_signs(axis: int, side: AbstractBoundary) -> AbstractBoundary:

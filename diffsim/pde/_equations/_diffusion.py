@@ -189,7 +189,6 @@ def _stage_tolerance(rhs: Array, roundings: int) -> float:
 def _diffusivities_on_faces(
     equation: AbstractReactionDiffusion, t: Any, u: Array, domain: Domain
 ) -> list[list[Array]]:
-    """D of every channel, on the faces across each axis."""
     pairs, mean = zip(equation.diffusivities, u, strict=True), equation.face_mean
     return [diffusivity_on_faces(D, mean, t, a, domain) for D, a in pairs]
 

@@ -215,14 +215,12 @@ _ARGUMENTS = ("t", "x", "u")
 def coefficient(
     name: str, value: Any, arguments: tuple[str, ...] = _ARGUMENTS
 ) -> Array | Callable:
-    """Validate a number, a field or a function of `arguments`."""
     return array_or_function(name, value, arguments)
 
 
 def optional_coefficient(
     name: str, value: Any, arguments: tuple[str, ...] = _ARGUMENTS
 ) -> Array | Callable | None:
-    """Validate a coefficient, or None where there is none."""
     return None if value is None else coefficient(name, value, arguments)
 
 
@@ -324,7 +322,6 @@ def source_transform(source: Any, t: Any, z: Array, modes: FourierBasis) -> Arra
 def add_source_transform(
     rate: Array, source: Any, t: Any, z: Array, modes: FourierBasis
 ) -> Array:
-    """Add the transform of a source to a rate in Fourier space."""
     return rate if source is None else rate + source_transform(source, t, z, modes)
 
 

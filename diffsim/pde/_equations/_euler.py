@@ -298,8 +298,8 @@ class Euler(AbstractConservationLaw):
                 f"gravity must be one number an axis, shape ({ndim},), or a function "
                 f"of (t, x) that returns the potential, got shape {g.shape}"
             )
-        known = () if is_traced(g) else np.asarray(g).reshape(-1)
-        if any(a and domain.periodic(axis) for axis, a in enumerate(known)):
+        components_of_g = () if is_traced(g) else np.asarray(g).reshape(-1)
+        if any(a and domain.periodic(axis) for axis, a in enumerate(components_of_g)):
             raise ValueError(
                 f"gravity must be 0 along a periodic axis, got {g}; between "
                 "pde.ReflectingWall() a gas can rest"

@@ -106,8 +106,8 @@ class Schrodinger(AbstractSplitStepEquation):
         curved = modes.ifft(modes.laplacian(modes.fft(u)))
         moving = -(self.hbar**2) / (2 * self.mass) * jnp.sum(u * curved, axis=0)
         density = jnp.sum(u**2, axis=0)
-        held = _potential(self, t, domain.grid)
-        return moving + (held + self.nonlinearity / 2 * density) * density
+        potential = _potential(self, t, domain.grid)
+        return moving + (potential + self.nonlinearity / 2 * density) * density
 
 
 def _rotate_on_grid(

@@ -179,7 +179,7 @@ class ShallowWater(AbstractConservationLaw):
         per_depth = jnp.where(depth < -self.dry_depth, jnp.nan, depth / square)
         return (depth, *(m * per_depth for m in momentum))
 
-    # On faces the bottom follows behind depth and velocity; it goes nowhere.
+    # On faces the bottom is a last channel, which does not move.
 
     def conserved(self, w: Channels) -> Channels:
         depth, *velocity = w[:-1]
@@ -231,7 +231,7 @@ class ShallowWater(AbstractConservationLaw):
     def rate(self, t: Any, u: Array, domain: Domain) -> Array:
         spacing, ndim = domain.grid.spacing.astype(u.dtype), domain.grid.ndim
         bottom = self._bottom(t, u, domain)
-        # From its mean: a lake high above zero has no more rounding than another.
+        # Relative to its mean, so that a lake high above zero has no more rounding.
         bottom = bottom - jnp.mean(bottom)
         scheme = self.scheme
         around = _bottom_domain(domain).face_neighbors(

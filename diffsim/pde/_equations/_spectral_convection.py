@@ -63,14 +63,14 @@ def momentum_convection(z: Array, modes: FourierBasis) -> Array:
     """
     u = _split_components(modes.ifft(z))
     last = len(u) - 1
-    every = range(len(u))
-    squares = [(i, i) for i in every[:-1]]
-    pairs = squares + list(combinations(every, 2))
+    axes = range(len(u))
+    squares = [(i, i) for i in axes[:-1]]
+    pairs = squares + list(combinations(axes, 2))
     products = [
         u[i] * u[j] - u[last] * u[last] if i == j else u[i] * u[j] for i, j in pairs
     ]
     flux = dict(zip(pairs, modes.fft(jnp.concatenate(products)), strict=True))
-    # Asked for once: what is made again XLA does not always see to be the same.
+    # Evaluated once: XLA does not always see that a second evaluation is the same.
     wavenumbers, rows = modes.wavenumbers, []
     for i in range(len(u)):
         terms = [

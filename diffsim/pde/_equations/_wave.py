@@ -139,15 +139,14 @@ class Wave(AbstractSecondOrderInTime):
         pull = diffusion_flux_divergence(
             place, squared, domain, t
         ) + diffusion_flux_divergence(0 * place, squared, domain, t)
-        held = _boundary_energy(squared, domain, t)
-        return ((speed**2 - place * pull) / 2 + held)[0]
+        boundary_energy = _boundary_energy(squared, domain, t)
+        return ((speed**2 - place * pull) / 2 + boundary_energy)[0]
 
     def default_method(self, domain: Domain) -> Method:
         del domain
         return Method(diffrax.Dopri8())
 
     def _squared_speed(self, domain: Domain, dtype: Any) -> list[Array]:
-        """c² on faces."""
         speed = _evaluate_on_grid("speed", self.speed, domain, dtype)
         return values_on_faces(speed**2, domain, dtype, self.face_mean)
 
@@ -183,7 +182,7 @@ def _kick(
 
 def _mean_decay(z: Array) -> Array:
     """(eᶻ − 1)/z."""
-    # By its series where the derivative of the quotient cancels.
+    # The series serves where the derivative of the quotient cancels.
     small = jnp.abs(z) < 1e-2
     far = jnp.where(small, 1, z)
     near = jnp.where(small, z, 0)
@@ -213,29 +212,29 @@ def _boundary_energy(squared: list[Array], domain: Domain, t: Any) -> Array:
         for end, side in enumerate(pair or ()):
             wall = domain.grid.wall(axis, end).astype(dtype)
             value = side.at(jnp.asarray(t, dtype), wall)
-            held = _boundary_stiffness(side, spacing[axis]) * value**2
+            energy = _boundary_stiffness(side, spacing[axis]) * value**2
             place = [slice(None)] * total.ndim
             place[axis + 1] = slice(-1, None) if end else slice(1)
             c2 = squared[axis]
             c2 = c2[tuple(place[1:])] if c2.ndim == domain.grid.ndim else c2
-            total = total.at[tuple(place)].add(c2 * held / spacing[axis] ** 2)
+            total = total.at[tuple(place)].add(c2 * energy / spacing[axis] ** 2)
     return total
 
 
 def _boundary_stiffness(side: AbstractGhostCellBoundary, dx: Array) -> Array:
     """Energy a volume of a boundary value of one with c = 1, times Δx²."""
     rule = side.ghosts(dx, 1, 2)
-    own, given = rule.interior_weights[..., 0, 0], rule.boundary_weight[0]
+    interior, boundary = rule.interior_weights[..., 0, 0], rule.boundary_weight[0]
     if isinstance(side, Neumann | Robin):
         # A spring, or a steady pull, at what the line to the boundary is there.
         beta = side.beta.astype(dx.dtype) if isinstance(side, Robin) else 1
         free = beta == 0
-        spring = -given * dx / (4 * jnp.where(free, 1, beta))
-        return jnp.where(free, _square(own, given), spring)
-    return _square(own, given)
+        spring = -boundary * dx / (4 * jnp.where(free, 1, beta))
+        return jnp.where(free, _square(interior, boundary), spring)
+    return _square(interior, boundary)
 
 
-def _square(own: Array, given: Array) -> Array:
+def _square(interior: Array, boundary: Array) -> Array:
     # Where the ghost is the cell nothing is stretched.
-    even = own == 1
-    return jnp.where(even, 0, given**2 / (2 * jnp.where(even, 1, 1 - own)))
+    even = interior == 1
+    return jnp.where(even, 0, boundary**2 / (2 * jnp.where(even, 1, 1 - interior)))

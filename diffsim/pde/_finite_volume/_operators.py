@@ -300,8 +300,8 @@ def _boundary_coefficient(left: Array, right: Array, axis: int) -> Array:
     first, last = place == 0, place == left.shape[axis] - 1
     # Signs are compared, as products of small numbers are zero.
     turned = (left >= 0) & (right <= 0) | (left <= 0) & (right >= 0)
-    held = jnp.where(first, right, left)
-    return jnp.where((first | last) & turned, held, left + right) / 2
+    last_cell = jnp.where(first, right, left)
+    return jnp.where((first | last) & turned, last_cell, left + right) / 2
 
 
 def _face_difference(views: list[Array]) -> Array:

@@ -92,15 +92,15 @@ def reconstruct_both_sides(
     scheme: AbstractReconstruction, views: Sequence[Array]
 ) -> tuple[Array, Array]:
     """Reconstruct both sides of faces by `scheme`, and check what it returns."""
-    found, shape = scheme.reconstruct(views), views[0].shape
-    listed = isinstance(found, tuple | list)
-    got = list(map(jnp.shape, found)) if listed else getattr(found, "shape", found)
+    sides, shape = scheme.reconstruct(views), views[0].shape
+    listed = isinstance(sides, tuple | list)
+    got = list(map(jnp.shape, sides)) if listed else getattr(sides, "shape", sides)
     if got != [shape, shape]:
         raise ValueError(
             f"{type(scheme).__name__}.reconstruct must return two arrays, left and "
             f"right of the faces, of the shape of each view, {shape}, got {got}"
         )
-    left, right = found
+    left, right = sides
     return left, right
 
 

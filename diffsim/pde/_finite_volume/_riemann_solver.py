@@ -137,7 +137,6 @@ class HLLC(AbstractRiemannSolver):
 
 
 def _extreme_speeds(law, left, right, axis):
-    """The slowest and the fastest speed of either side."""
     slow_left, fast_left = law.wave_speeds(left, axis)
     slow_right, fast_right = law.wave_speeds(right, axis)
     return smaller(slow_left, slow_right), larger(fast_left, fast_right)

@@ -86,15 +86,19 @@ def _change_tangent(point, tangents):
     curved, slopes, inverse, contrast = _smoothness(a, b, c, d, scale)
     weights, changes = _weights(inverse, contrast), _candidates(a, b, c, d)
     total = weights[0] + weights[1] + weights[2]
-    found = _sum([weight / total for weight in weights], changes)
+    change = _sum([weight / total for weight in weights], changes)
     ratio = [contrast * inverse[k] for k in range(3)]
-    # By the contrast, and by each smoothness through its own inverse.
+    # Derivatives by the contrast, and by each smoothness through its inverse.
     by = [
-        2 * _IDEAL[k] * ratio[k] * inverse[k] * (changes[k] - found) for k in range(3)
+        2 * _IDEAL[k] * ratio[k] * inverse[k] * (changes[k] - change) for k in range(3)
     ]
-    own = [by[k] * ratio[k] for k in range(3)]
-    every = by[0] + by[1] + by[2]
-    by = [every - own[0], -own[1], -every - own[2]]
+    by_beta = [by[k] * ratio[k] for k in range(3)]
+    by_contrast = by[0] + by[1] + by[2]
+    by = [
+        by_contrast - by_beta[0],
+        -by_beta[1],
+        -by_contrast - by_beta[2],
+    ]
     u = [13 / 6 * x * y for x, y in zip(by, curved, strict=True)]
     v = [x * y / 2 for x, y in zip(by, slopes, strict=True)]
     w = [weight / 8 for weight in weights]
@@ -104,8 +108,8 @@ def _change_tangent(point, tangents):
         u[1] - u[2] + v[1] + 3 * v[2] + 3 * w[1] + 5 * w[2],
         u[2] - v[2] - w[2],
     )
-    by_scale = -(own[0] + own[1] + own[2])
-    return found, _sum([c / total for c in (*coefficients, by_scale)], tangents)
+    by_scale = -(by_beta[0] + by_beta[1] + by_beta[2])
+    return change, _sum([c / total for c in (*coefficients, by_scale)], tangents)
 
 
 def _sum(weights, values) -> Array:

@@ -200,7 +200,7 @@ class IncompressibleFlow(AbstractSimulation):
     def _damping_rate(self) -> Array:
         """Courant rate of friction and drag: half of what they take a time."""
         spacing = self._space.grid.spacing
-        # Of every component across its own axis, and along the walls of the others.
+        # A component decays faster along the walls of the other axes.
         stiff = np.array(
             [max(map(wall_stiffness_factor, pair)) for pair in self.boundary]
         )

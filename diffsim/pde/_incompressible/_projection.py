@@ -14,22 +14,16 @@ from ._staggered_grid import Faces, StaggeredGrid
 from ._walls import is_open
 
 
-def boundary_kinds(space: StaggeredGrid) -> Kinds:
-    """Even at closed sides, which no gradient crosses, odd at open ones."""
-    return tuple(
-        map_sides(
-            lambda axis, end, side: "odd" if is_open(side) else "even",
-            space.boundary_pairs,
-        )
-    )
-
-
 def pressure_potential(space: StaggeredGrid, r: Array) -> Array:
     r"""The p with $\nabla^2 p = r$, of mean zero where only differences matter.
 
     Symmetric, so that it is its own transpose.
     """
-    solve = HashablePartial(_solve_poisson, (boundary_kinds(space),))
+    # Even at closed sides, which no gradient crosses, odd at open ones.
+    kinds = map_sides(
+        lambda axis, end, side: "odd" if is_open(side) else "even", space.boundary_pairs
+    )
+    solve = HashablePartial(_solve_poisson, (tuple(kinds),))
     maps = LinearMapRules.plain(solve, solve)
     return linear(maps, [1 / space.grid.spacing**2], [r], [jax.typeof(r)])[0]
 
@@ -61,14 +55,12 @@ def _solve_poisson(kinds: Kinds, known, arguments) -> list[Array]:
     walls = [None] * len(kinds)
     matrices, eigenvalues = eigenvectors(kinds, walls, x.shape, list(scales))
     singular = not any("odd" in kind for kind in kinds if kind is not None)
-    return [
-        apply_in_eigenbasis(matrices, x, lambda z: _divide(z, -eigenvalues, singular))
-    ]
 
+    def divide(z):
+        if not singular:
+            return z / -eigenvalues
+        is_null = np.zeros(z.shape, bool)
+        is_null[(0,) * z.ndim] = True
+        return jnp.where(is_null, 0, z / jnp.where(is_null, 1, -eigenvalues))
 
-def _divide(x: Array, eigenvalues: Array, singular: bool) -> Array:
-    if not singular:
-        return x / eigenvalues
-    lost = np.zeros(x.shape, bool)
-    lost[(0,) * x.ndim] = True
-    return jnp.where(lost, 0, x / jnp.where(lost, 1, eigenvalues))
+    return [apply_in_eigenbasis(matrices, x, divide)]

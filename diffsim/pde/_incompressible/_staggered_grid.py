@@ -56,7 +56,6 @@ class StaggeredGrid(eqx.Module):
         return int(not is_open(low)), n + int(is_open(high))
 
     def shape(self, i: int) -> tuple[int, ...]:
-        """Shape of component i."""
         start, stop = self.span(i)
         shape = self.grid.shape
         return (*shape[:i], stop - start, *shape[i + 1 :])
@@ -66,7 +65,6 @@ class StaggeredGrid(eqx.Module):
         return self.unknown(self.grid.faces(i), i)
 
     def unknown(self, faces: Array, i: int) -> Array:
-        """The unknown ones of all faces across axis i."""
         return slice_in_dim(faces, *self.span(i), axis=_axis(faces, i, self))
 
     def images(self) -> Array:
@@ -105,14 +103,14 @@ class StaggeredGrid(eqx.Module):
         pairs = self.boundary_pairs
         return face_neighbors(u, map_sides(ghosts, pairs), map_sides(values, pairs), 1)
 
-    def with_boundary_faces(self, i: int, u: Array, known: Sequence[Array]) -> Array:
-        """`u` on all faces across axis i, `known` on those of closed walls."""
+    def with_boundary_faces(self, i: int, u: Array, on_walls: Sequence[Array]) -> Array:
+        """`u` on all faces across axis i, `on_walls` on those of closed walls."""
         axis = _axis(u, i, self)
         if self.periodic(i):
             return jnp.concatenate([u, slice_in_dim(u, 0, 1, axis=axis)], axis)
         low, high = (
             [] if is_open(side) else [k.astype(u.dtype)]
-            for side, k in zip(self.walls[i], known, strict=True)
+            for side, k in zip(self.walls[i], on_walls, strict=True)
         )
         return jnp.concatenate([*low, u, *high], axis) if low or high else u
 
@@ -139,7 +137,6 @@ class StaggeredGrid(eqx.Module):
         return jnp.stack(highest)
 
     def divergence(self, u: Faces, t: Any) -> Array:
-        """∇·u of all cells."""
         return self._divergence(self.faces(u, t))
 
     def outward_rate(self, rate: Faces, t: Any) -> Array:

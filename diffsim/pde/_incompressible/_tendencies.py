@@ -41,7 +41,6 @@ class Tendencies(eqx.Module):
         return cls(space, flow.viscosity, flow.forcing, body, drag_rate)
 
     def total(self, t: Any, u: Faces) -> Faces:
-        """Sum of all tendencies."""
         forces = _sum(self.drag(t, u), self.external(t))
         return _sum(momentum(self.space, self.viscosity, u, t), forces)
 
@@ -50,11 +49,9 @@ class Tendencies(eqx.Module):
         return _sum(friction(self.space, self.viscosity, u, t), self.drag(t, u))
 
     def others(self, t: Any, u: Faces) -> Faces:
-        """Tendencies without friction and drag."""
         return _sum(momentum(self.space, None, u, t), self.external(t))
 
     def external(self, t: Any) -> Faces:
-        """The forcing, or nothing."""
         if self.forcing is None:
             return ()
         places = map(self.space.points, range(self.space.grid.ndim))
@@ -148,7 +145,6 @@ def momentum(space: StaggeredGrid, viscosity: Any, u: Faces, t: Any) -> Faces:
 
 
 def friction(space: StaggeredGrid, viscosity: Array, u: Faces, t: Any) -> Faces:
-    r"""Friction $\nu\nabla^2 u$ on the unknown faces."""
     return tuple(
         viscosity * _viscous_term(space, space.around(i, a, t)) for i, a in enumerate(u)
     )

@@ -118,7 +118,6 @@ def is_open(side: Side) -> bool:
 
 
 def is_moving(side: Side) -> bool:
-    """Whether what crosses it may change with time."""
     return isinstance(side, Inflow) and callable(side.value)
 
 
@@ -128,9 +127,9 @@ def normal_velocity_ghosts(side: Side, dtype: Any) -> GhostCells:
     Of a closed side it is the one at the wall; beyond an open one it is its mirror
     image.
     """
-    own = [[0.0, 1.0]] if is_open(side) else [[0.0]]
-    given = [0.0] if is_open(side) else [1.0]
-    return GhostCells(jnp.asarray(own, dtype), jnp.asarray(given, dtype))
+    interior = [[0.0, 1.0]] if is_open(side) else [[0.0]]
+    boundary = [0.0] if is_open(side) else [1.0]
+    return GhostCells(jnp.asarray(interior, dtype), jnp.asarray(boundary, dtype))
 
 
 def tangential_velocity_ghosts(side: Side, dtype: Any) -> GhostCells:
@@ -140,12 +139,12 @@ def tangential_velocity_ghosts(side: Side, dtype: Any) -> GhostCells:
     the friction of the layer there by a quarter. At an inflow it is on that line, whose
     mean at the side is what is carried in.
     """
-    own, given = [1.0], 0.0
+    interior, boundary = [1.0], 0.0
     if isinstance(side, NoSlip):
-        own, given = [-2.0, 1 / 3], 8 / 3
+        interior, boundary = [-2.0, 1 / 3], 8 / 3
     elif isinstance(side, Inflow):
-        own, given = [-1.0], 2.0
-    return GhostCells(jnp.asarray([own], dtype), jnp.asarray([given], dtype))
+        interior, boundary = [-1.0], 2.0
+    return GhostCells(jnp.asarray([interior], dtype), jnp.asarray([boundary], dtype))
 
 
 def wall_stiffness_factor(side: Side) -> float:

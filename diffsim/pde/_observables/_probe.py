@@ -144,7 +144,7 @@ def _pad_with_ghosts(u: Array, t: Array, domain: Domain, order: int) -> Array:
                 value = domain.boundary_value(axis, end, field, t, order)[0]
             shape = (*u.shape[:-ndim], *wall.shape[1:])
             value = jnp.broadcast_to(value, shape).astype(u.dtype)
-            # As far along the boundary as the field is by now.
+            # The boundary value is padded along the axes on which the field is by now.
             for earlier in range(axis):
                 nothing = 2 * (jnp.zeros((), u.dtype),)
                 value = _pad_axis(value, free, earlier, nothing, order)

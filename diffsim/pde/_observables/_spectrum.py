@@ -53,7 +53,7 @@ def spectrum(u: Array, grid: Grid) -> tuple[Array, Array]:
     step = jnp.max(2 * jnp.pi / (modes.grid.upper - modes.grid.lower))
     # The longest wavevector, were all sides as short.
     count = int(np.hypot.reduce([n // 2 for n in grid.shape]) + 0.5) + 1
-    # Up from halves, whatever rounding makes of them.
+    # Halves are rounded up, also where rounding made them smaller.
     shells = jnp.floor(jnp.sqrt(modes.wavenumber_squared) / step + 0.5001).astype(int)
     z = modes.fft(u)
     weights = hermitian_weights(grid.shape[-1], z.shape[-1])

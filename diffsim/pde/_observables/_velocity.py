@@ -121,7 +121,6 @@ def _check(simulation: Any, state: Array):
 
 
 def check_state(simulation: Any, state: Array, shape: tuple[int, ...]):
-    """Raise `ValueError` for states that are not of a simulation."""
     if jnp.shape(state)[-len(shape) :] != shape:
         raise ValueError(
             f"state must have shape (..., {', '.join(map(str, shape))}), as those of "
@@ -130,7 +129,6 @@ def check_state(simulation: Any, state: Array, shape: tuple[int, ...]):
 
 
 def name_of(simulation: Any) -> str:
-    """Name of the equation, for a sentence."""
     name = "an array" if eqx.is_array(simulation) else type(simulation).__name__
     if not isinstance(simulation, Evolution):
         return name

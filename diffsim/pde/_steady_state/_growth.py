@@ -21,7 +21,7 @@ _SQUARINGS = 40
 #: Terms of its series, over a time in which nothing grows to more than e.
 _TERMS = 20
 
-#: Of a wave that grows, what may lie outside of the Krylov space.
+#: Share of a growing wave that may lie outside of the Krylov space.
 _OUTSIDE = 0.1
 
 
@@ -67,13 +67,13 @@ def fastest_growth(
     rate, weights = _rightmost(between)
     wave, change = matmul(weights, basis), matmul(matmul(between, weights), basis)
     outside = matmul(weights, products) - change
-    # One after the other: the inverse is compiled once.
+    # `map` applies one after the other, so that the inverse is compiled once.
     both = jax.lax.map(lambda v: apply(inverse, v), jnp.stack([change, outside]))
     size, left = jnp.linalg.norm(both, axis=1)
-    held = left <= _OUTSIDE * size
+    is_held = left <= _OUTSIDE * size
     # A shift or a mean that is kept does not grow, but for rounding.
     moves = size > jnp.finfo(flat.dtype).eps ** 0.5
-    return Growth(rate, unravel(wave / max_norm(wave)), held & moves & (rate > 0))
+    return Growth(rate, unravel(wave / max_norm(wave)), is_held & moves & (rate > 0))
 
 
 def _rightmost(matrix: Array) -> tuple[Array, Array]:

@@ -64,7 +64,7 @@ class LeftPreconditionedKrylov(AbstractLinearSolver):
         )
 
 
-#: Of the mean, the least that anything is taken to spread.
+#: Least diffusivity of a cell relative to the mean.
 _LEAST = 1e-3
 
 
@@ -91,12 +91,12 @@ class DiffusionPreconditioner(AbstractJacobianPreconditioner):
             channels, 1, channels, *[1] * grid.ndim
         )
         answers = jax.vmap(jax.vmap(operator))(each * probes[None, :, None])
-        own = jnp.stack([answers[c, :, c] for c in range(channels)])
+        responses = jnp.stack([answers[c, :, c] for c in range(channels)])
         domains = self.domain.linearized(y, self.t0)
         return PreconditionedSolver(
             [
                 self._helmholtz_operator(a * probes, domain)
-                for a, domain in zip(own, domains, strict=True)
+                for a, domain in zip(responses, domains, strict=True)
             ]
         )
 
@@ -162,7 +162,11 @@ class StokesPreconditioner(AbstractJacobianPreconditioner):
 
     def _apply_inverse_friction(self, i: int, a: Array) -> Array:
         """Solve for implicit friction of one component over so long a time."""
-        grid, root = self.space.grid, self._symmetrizing_scale(i).astype(a.dtype)
+        grid = self.space.grid
+        # Friction is symmetric with these weights.
+        axes = range(grid.ndim)
+        weights = (on_axis(self._weights(i, axis), axis, grid.ndim) for axis in axes)
+        root = jnp.sqrt(math.prod(weights)).astype(a.dtype)
         longest = jnp.max(grid.upper - grid.lower)
         total, matrices = longest**-2, []
         for axis, dx in enumerate(grid.spacing):
@@ -179,7 +183,6 @@ class StokesPreconditioner(AbstractJacobianPreconditioner):
         return x / root
 
     def _eigenvectors(self, i: int, axis: int) -> tuple[np.ndarray, np.ndarray]:
-        """Eigenvectors of component i along an axis, one a row, and eigenvalues."""
         n, (low, high) = self.space.grid.shape[axis], self.space.walls[axis]
         if self.space.periodic(axis):
             return _periodic_eigenvectors(n)
@@ -187,14 +190,7 @@ class StokesPreconditioner(AbstractJacobianPreconditioner):
             return _face_eigenvectors(n, is_open(low), is_open(high))
         return _center_eigenvectors(n, low, high)
 
-    def _symmetrizing_scale(self, i: int) -> Array:
-        """Square root of the weights with which friction is symmetric."""
-        ndim = self.space.grid.ndim
-        weights = (on_axis(self._weights(i, axis), axis, ndim) for axis in range(ndim))
-        return jnp.sqrt(math.prod(weights))
-
     def _weights(self, i: int, axis: int) -> Array:
-        """Weights of places of component i along an axis."""
         sides, start, stop = self.space.walls[axis], 0, self.space.grid.shape[axis]
         ends = [_tangential_weight(side) for side in sides]
         if axis == i:
@@ -220,10 +216,10 @@ def _periodic_eigenvectors(n: int) -> tuple[np.ndarray, np.ndarray]:
     """Cosines and then sines of a periodic axis."""
     up, down = np.arange(n // 2 + 1), np.arange(1, (n + 1) // 2)
     places = 2 * np.pi / n * np.arange(n)
-    found = np.concatenate(
+    vectors = np.concatenate(
         [np.cos(up[:, None] * places), np.sin(down[:, None] * places)]
     )
-    return _normalize(found, np.pi / n * np.concatenate([up, down]))
+    return _normalize(vectors, np.pi / n * np.concatenate([up, down]))
 
 
 def _face_eigenvectors(n: int, low: bool, high: bool) -> tuple[np.ndarray, np.ndarray]:
@@ -234,9 +230,9 @@ def _face_eigenvectors(n: int, low: bool, high: bool) -> tuple[np.ndarray, np.nd
     faces = np.arange(int(not low), n + int(high))
     count = np.arange(int(not low and not high), n + int(low and high))
     half = np.pi / (2 * n) * (count + (0.5 if low != high else 0.0))
-    found = (np.cos if low else np.sin)(2 * half[:, None] * faces)
-    found[:, (faces == 0) | (faces == n)] *= np.sqrt(0.5)
-    return _normalize(found, half)
+    vectors = (np.cos if low else np.sin)(2 * half[:, None] * faces)
+    vectors[:, (faces == 0) | (faces == n)] *= np.sqrt(0.5)
+    return _normalize(vectors, half)
 
 
 def _center_eigenvectors(n: int, low: Any, high: Any) -> tuple[np.ndarray, np.ndarray]:
@@ -251,6 +247,6 @@ def _center_eigenvectors(n: int, low: Any, high: Any) -> tuple[np.ndarray, np.nd
     return columns.T, values
 
 
-def _normalize(found: np.ndarray, half: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _normalize(waves: np.ndarray, half: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Waves of length one, and eigenvalues of half the angle from place to place."""
-    return found / np.linalg.norm(found, axis=1, keepdims=True), 4 * np.sin(half) ** 2
+    return waves / np.linalg.norm(waves, axis=1, keepdims=True), 4 * np.sin(half) ** 2

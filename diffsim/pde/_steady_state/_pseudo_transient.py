@@ -19,19 +19,19 @@ from ...implicit import (
 )
 
 
-#: A step after which this part of |f| is left that is not linear in it, is as long as
-#: it should be; the next one is longer or shorter in proportion, up to the second.
+#: Share of |f| that a step of the right length leaves by nonlinearity; the next step is
+#: longer or shorter in proportion, up to the second number.
 _BENT, _LONGER = 0.3, 10.0
 
-#: Where so much is left, the step is not taken.
+#: A step that leaves more than this share of |f| is not taken.
 _LOST = 2.0
 
-#: Steps are solved to this part of |f|, and later ones better, down to rounding.
+#: Steps are solved to this share of |f|, later ones better, down to rounding.
 _ROUGHLY = 1e-2
 
 
-#: What grows at the rate ρ is followed by steps of this part of 1/ρ, until so many
-#: steps were shortened for it and |f| has not risen: then it does not grow for long.
+#: Growth at the rate ρ is followed by steps of this share of 1/ρ, until so many steps
+#: were shortened for it and |f| has not risen: then it does not grow for long.
 _FOLLOWED, _DOUBTS = 0.5, 4
 
 
@@ -168,11 +168,11 @@ class PseudoTransient(AbstractInexactNewton):
         assert isinstance(self.linear_solver, Krylov)
         inner = self.linear_solver.inner
         length = inner(move, move)
-        found = 1 / state.step - inner(value, move) / jnp.where(length > 0, length, 1)
-        # Of a step as small as rounding the direction says nothing.
+        rate = 1 / state.step - inner(value, move) / jnp.where(length > 0, length, 1)
+        # The direction of a step as small as rounding says nothing.
         least = machine_epsilon(move) ** 0.5 * state.scale
-        told = (state.doubts < _DOUBTS) & (self.norm(move) > least)
-        return jnp.where(told, jnp.maximum(found, 0), 0)
+        is_reliable = (state.doubts < _DOUBTS) & (self.norm(move) > least)
+        return jnp.where(is_reliable, jnp.maximum(rate, 0), 0)
 
     def _next(self, y, move, state: _State, size, lost, growth) -> _State:
         eps = machine_epsilon(y)

@@ -279,9 +279,9 @@ def _is_determined(
 
 
 def _krylov(solver: Any) -> Krylov:
-    """Krylov method of the solver, or the default."""
-    own = isinstance(solver, AbstractInexactNewton)
-    linear_solver = solver.linear_solver if own else PseudoTransient().linear_solver
+    if not isinstance(solver, AbstractInexactNewton):
+        solver = PseudoTransient()
+    linear_solver = solver.linear_solver
     assert isinstance(linear_solver, Krylov)
     if linear_solver.preconditioner is not None:
         raise ValueError(

@@ -14,20 +14,20 @@ from ..._types import Numbers, PyTree
 from ..._validation import positive, scalar
 
 
-#: A step may cross so much more than it was chosen for, where the flow became faster,
-#: and by its own estimate be off by so much of the field: tubes with shocks are by less
+#: A step may cross so many times what it was chosen for, where the flow became faster,
+#: and be off by so much of the field by its own estimate: tubes with shocks are by less
 #: than 0.005 at C = 0.5, and than 0.02 at 0.9.
 _FASTER, _OFF = 1.5, 0.02
 
-#: And by so much at C = 0.5 where time itself is read: what sets in at once has no
-#: other sign, and 0.02 of the field are lost or made at every onset.
+#: The same at C = 0.5 where time is read: a sudden onset has no other sign, and at 0.02
+#: every onset loses or makes as much of the field.
 _OFF_IN_TIME = 0.005
 
-#: Steps grow by no more, and are tried again, shorter, down to so much of what the flow
-#: asked for, or of the run where it asks for nothing.
+#: Largest growth of a step, and the shortest one that is tried again, relative to the
+#: step that the flow allows, or to the run where nothing moves.
 _GROWTH, _LEAST = 2.0, 1e-6
 
-#: Of the run, where nothing moves yet.
+#: First step relative to the run where nothing moves yet.
 _FIRST = 1e-3
 
 
@@ -84,9 +84,9 @@ class CFL(diffrax.AbstractStepSizeController[Any, Any]):
     never_jumps: ClassVar[bool] = True
 
     def __init__(self, courant_number: float | Array = 0.5):
-        scalar("courant_number", courant_number)
-        positive("courant_number", courant_number)
-        self.courant_number = courant_number
+        self.courant_number = positive(
+            "courant_number", scalar("courant_number", courant_number)
+        )
         self._direction, self._epoch = 1, None
         self._longest, self._part = None, 1.0
 
@@ -128,7 +128,7 @@ class CFL(diffrax.AbstractStepSizeController[Any, Any]):
         error_order: Any,
     ) -> tuple[Array, "_Paces"]:
         del terms, func, error_order
-        # Held as all that steps are chosen by, see `_step`.
+        # Without a derivative, as all that steps are chosen by, see `_step`.
         allowed = self._step(t0, y0, args)
         span = jnp.asarray(jax.lax.stop_gradient(t1 - t0))
         # Where nothing moves yet it may soon.
@@ -148,17 +148,26 @@ class CFL(diffrax.AbstractStepSizeController[Any, Any]):
         controller_state: Any,
     ) -> tuple[Array, Array, Array, bool, "_Paces", diffrax.RESULTS]:
         del error_order
-        # Held: no tangent of a step comes back through the length of the next one, nor
+        # No tangent of a step comes back through the length of the next one, nor
         # through an estimate of its error.
         step = jnp.asarray(jax.lax.stop_gradient(t1 - t0))
         paces, tolerated = controller_state, self._error_tolerance(step.dtype)
         allowed = self._step(t1, y1_candidate, args)
-        least = self._smallest_allowed(allowed, t0 + step / 2, y1_candidate, args)
-        off = jax.lax.stop_gradient(_relative_error(y_error, y0, y1_candidate))
+        least = allowed
+        if self._longest is not None:
+            # Where time is read, the middle of the step counts as well.
+            middle = self._step(t0 + step / 2, y1_candidate, args)
+            least = jnp.minimum(allowed, middle)
+        # The error that the step reports, over the largest value beside it.
+        size = jnp.maximum(max_norm(y0), max_norm(y1_candidate))
+        off = jnp.zeros_like(size)
+        if y_error is not None:
+            off = max_norm(y_error) / jnp.where(size > 0, size, 1)
+            off = jax.lax.stop_gradient(jnp.where(size > 0, off, 0))
         # Written so that NaN fails.
-        good = (step <= _FASTER * least) & (off <= tolerated)
-        last = ~(step > _LEAST * paces.asked)
-        keep = good | (last & jnp.isfinite(off) & jnp.isfinite(allowed))
+        is_within = (step <= _FASTER * least) & (off <= tolerated)
+        last = ~(step > _LEAST * paces.reference)
+        keep = is_within | (last & jnp.isfinite(off) & jnp.isfinite(allowed))
         lost = diffrax.RESULTS.where(
             last & ~keep, diffrax.RESULTS.dt_min_reached, diffrax.RESULTS.successful
         )
@@ -166,13 +175,13 @@ class CFL(diffrax.AbstractStepSizeController[Any, Any]):
         wanted = jnp.minimum(jnp.where(keep, allowed, least), by_error)
         shorter = jnp.clip(jnp.where(wanted > 0, wanted, 0), step / 10, step / 2)
         # One that an output has cut is no reason for the next ones to be short.
-        grown = _GROWTH * jnp.maximum(step, jnp.where(good, paces.planned, 0))
+        grown = _GROWTH * jnp.maximum(step, jnp.where(is_within, paces.planned, 0))
         after = jnp.where(
             keep, self._limit_to_longest(jnp.minimum(wanted, grown)), shorter
         )
         start = jnp.where(keep, t1, t0)
-        asked = jnp.where(keep, jnp.minimum(allowed, paces.span), paces.asked)
-        paces = _Paces(asked, after, paces.span)
+        reference = jnp.where(keep, jnp.minimum(allowed, paces.span), paces.reference)
+        paces = _Paces(reference, after, paces.span)
         return keep, start, start + after, False, paces, lost
 
     def _error_tolerance(self, dtype: Any) -> Array:
@@ -184,14 +193,6 @@ class CFL(diffrax.AbstractStepSizeController[Any, Any]):
             usual = jnp.maximum(1, (self.courant_number / 0.5) ** 3)
             part = jnp.minimum(_OFF, _OFF_IN_TIME * usual).astype(dtype)
         return jax.lax.stop_gradient(part * self._part**2)
-
-    def _smallest_allowed(
-        self, allowed: Array, middle: Any, u: Any, evolution: Any
-    ) -> Array:
-        """Least step allowed at the end of one, and in its middle if time is read."""
-        if self._longest is None:
-            return allowed
-        return jnp.minimum(allowed, self._step(middle, u, evolution))
 
     def _limit_to_longest(self, step: Array) -> Array:
         return step if self._longest is None else jnp.minimum(step, self._longest)
@@ -209,17 +210,9 @@ class CFL(diffrax.AbstractStepSizeController[Any, Any]):
 class _Paces(NamedTuple):
     """Step that the flow asked for, step that was planned, and span of the run."""
 
-    asked: Array
+    reference: Array
     planned: Array
     span: Array
-
-
-def _relative_error(error: Any, before: Any, after: Any) -> Array:
-    """The largest error a step says that it has, over the largest value beside it."""
-    sizes = jnp.maximum(max_norm(before), max_norm(after))
-    if error is None:
-        return jnp.zeros_like(sizes)
-    return jnp.where(sizes > 0, max_norm(error) / jnp.where(sizes > 0, sizes, 1), 0)
 
 
 def cfl_time_step(evolution: Any, courant_number: Numbers = 0.5) -> Array:
@@ -248,8 +241,7 @@ def cfl_time_step(evolution: Any, courant_number: Numbers = 0.5) -> Array:
     **Limits:** waves may become faster later (mathematics). The damping of a `Wave` is
     not counted, which `Leapfrog` solves exactly (convenience).
     """
-    scalar("courant_number", courant_number)
-    positive("courant_number", courant_number)
+    positive("courant_number", scalar("courant_number", courant_number))
     return allowed_step(
         evolution, courant_number, evolution.t0, evolution.initial_state()
     )

@@ -160,8 +160,8 @@ def _growth_factors(
     ways = jnp.stack([waves.turning, -waves.turning])
     terms = Semilinear(waves.symbol, carried, forward=join, backward=split)
     shape = jnp.broadcast_shapes(ways.shape, waves.symbol.shape)
-    one = jnp.ones(shape, ways.dtype)
-    start, t1 = split(jax.lax.complex(one, 0 * one)), jnp.asarray(step, one.dtype)
+    ones = jnp.ones(shape, ways.dtype)
+    start, t1 = split(jax.lax.complex(ones, 0 * ones)), jnp.asarray(step, ones.dtype)
     memory = solver.init(terms, 0 * t1, t1, start, None)
     end = solver.step(terms, 0 * t1, t1, start, None, memory, made_jump=False)[0]
     rate, factor = waves.symbol.real, jnp.abs(join(end))
@@ -201,5 +201,5 @@ def _stability_limit(solver: diffrax.AbstractSolver) -> float:
         slope = np.sum(a * slope, axis=1)
     decay = -np.arange(0.0, 20.0, 0.01)
     growth = np.polyval(powers[::-1], decay)
-    beyond = np.abs(growth) > 1 + 1e-9
-    return 0.005 * float(np.argmax(beyond) if np.any(beyond) else beyond.size)
+    unstable = np.abs(growth) > 1 + 1e-9
+    return 0.005 * float(np.argmax(unstable) if np.any(unstable) else unstable.size)
