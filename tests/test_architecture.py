@@ -45,7 +45,7 @@ MAY_IMPORT["__main__"] = {"cli"}
 #: Sub-packages that are entered by their front doors, and those that they may import.
 MAY_IMPORT_INSIDE = {
     "implicit": {"_linear_solvers": set()},
-    "inference": {"_likelihoods": set()},
+    "inference": {"_fisher": {"_likelihoods"}, "_likelihoods": set()},
     "nbody": {"_forces": set(), "_kepler": {"_forces"}},
     "pde": {
         "_boundaries": set(),

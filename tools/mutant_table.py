@@ -514,7 +514,7 @@ _INFERENCE = (
     ),
     Mutant(
         "angle-beyond-its-turn",
-        "diffsim/inference/_turns.py",
+        "diffsim/inference/_parameters.py",
         "turns = jnp.floor((x[at] - self.begin) / self.length)",
         "turns = 0 * x[at]",
         "Values on a circle are those of one turn.",

@@ -2,7 +2,6 @@
 
 import dataclasses
 import inspect
-import warnings
 from typing import Any
 
 import equinox as eqx
@@ -14,26 +13,33 @@ import optimistix as optx
 from jaxtyping import Array
 
 from .._jit._fresh_jit import fresh_jit, reading
-from .._paths import joined, step_to
 from .._results import RESULTS, is_outcome
 from .._tracer_errors import FORWARD_ONLY, REVERSE_ONLY, UNROLL
 from .._types import PyTree
 from .._validation import as_array, is_traced
-from ._argument_order import explain_swapped
-from ._culprit import first_not_finite
-from ._fit_diagnostics import on_plateau, solver_error
-from ._fit_loop import linearize_at, run_fit_loop
-from ._fit_numbers import fit_result
-from ._fit_options import FitOptions, check_count
+from ._fit_diagnosis import explain_swapped, first_not_finite
+from ._fit_loop import FitOptions, check_count, linearize_at, run_fit_loop
+from ._fit_numbers import fit_result, on_plateau, solver_error
 from ._fit_result import Fit
-from ._levenberg_marquardt import LevenbergMarquardt
-from ._levenberg_marquardt_state import Objective
+from ._levenberg_marquardt import LevenbergMarquardt, Objective
 from ._optax_minimiser import OptaxDescent, has_line_search
-from ._optimum import SearchResult, optima, optimum
+from ._optimum import (
+    SearchResult,
+    leave_saddle,
+    looks_for_saddles,
+    off_saddle,
+    optima,
+    optimum,
+    starting_at,
+)
 from ._parameters import Parameters
-from ._posterior import Posterior, explain_derivatives, posterior
-from ._remembered import remember
-from ._saddle import leave_saddle, looks_for_saddles, off_saddle, starting_at
+from ._posterior import (
+    Posterior,
+    explain_derivatives,
+    posterior,
+    remember,
+    warn_of_single_precision,
+)
 from ._unconstrained import without_bounds
 
 
@@ -355,44 +361,3 @@ def _descent(
     return OptaxDescent(
         optimizer=given, searches_lines=has_line_search(given, parameters.z_start)
     )
-
-
-_MOST_NAMES = 6
-
-
-def warn_of_single_precision(act: str, model: PyTree, data: PyTree):
-    """Warn if JAX runs in float32, or arrays do: error bars lose digits first."""
-    if not jax.config.jax_enable_x64:  # pyright: ignore[reportAttributeAccessIssue]
-        warnings.warn(
-            f"{act} in float32: error bars and weak directions lose digits first; for "
-            'float64 call jax.config.update("jax_enable_x64", True) first of all',
-            stacklevel=3,
-        )
-        return
-    names = _short_floats("model", model) + _short_floats("data", data)
-    if names:
-        more = len(names) - _MOST_NAMES
-        listed = ", ".join(names[:_MOST_NAMES]) + (f" and {more} more" * (more > 0))
-        warnings.warn(
-            f"{act} of arrays below float64 in a float64 session: {listed}; a run "
-            "takes the precision of its state, and error bars lose digits first; give "
-            "jnp.asarray(x, float), or filter this warning if it is meant",
-            stacklevel=3,
-        )
-
-
-def _short_floats(root: str, tree: PyTree) -> list[str]:
-    """Names of floating arrays below double precision, with their types."""
-    leaves, _ = jax.tree_util.tree_flatten_with_path(tree)
-    return [
-        f"{joined((root, *map(step_to, path)))} ({leaf.dtype})"
-        for path, leaf in leaves
-        if _is_short(leaf)
-    ]
-
-
-def _is_short(leaf: Any) -> bool:
-    dtype = getattr(leaf, "dtype", None)
-    if dtype is None or not jnp.issubdtype(dtype, jnp.inexact):
-        return False
-    return jnp.finfo(dtype).bits < 64

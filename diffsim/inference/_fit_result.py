@@ -4,26 +4,24 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
+import numpy as np
+from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Bool, Float, Int
 
 from .._extras import pictures
-from .._jit._fresh_jit import reading
+from .._jit._fresh_jit import fresh_jit, reading
+from .._linalg import matmul
 from .._results import RESULTS
 from .._text_table import html_representation, text_representation
 from .._types import PyTree
-from .._validation import is_traced
+from .._validation import function_of, is_traced
 from ..simulations import load, save
-from ._contour import Contour, contour
-from ._fisher_information import Fisher
-from ._fitted_data import FittedData, fitted_data
-from ._flags import flags_of
-from ._information import observed_information
-from ._local_optima import LocalOptimum, local_optima
-from ._profile import Profile, profile
-from ._propagate import Propagated, propagate
-from ._remembered import recall
-from ._report import report
+from ._fisher import Fisher, observed_information
+from ._posterior import Compared, Posterior, likelihoods_of, recall
+from ._profile import Contour, Profile, contour, profile
+from ._report import flags_of, report
 from ._result_tables import fit_dataframe, fit_dataset, fit_dict
 
 
@@ -33,6 +31,102 @@ if TYPE_CHECKING:
     import numpy.typing as npt
     import pandas
     import xarray
+
+
+class LocalOptimum(eqx.Module):
+    """An optimum of a fit from several starts.
+
+    ```python
+    t = jnp.linspace(0.0, 10.0, 60)
+
+    def wave(m):
+        return jnp.sin(m["frequency"] * t)
+
+    start, noise = {"frequency": 1.6}, inference.Gaussian(0.1)
+    fit = ds.fit(wave, start, jnp.sin(2.0 * t), noise=noise, starts=8)
+    fit.optima[0].loss  # of the best of them, an inference.LocalOptimum
+    ```
+
+    **Fields:** `loss`; `values`, in the order of the names of the fit; `count`, how
+    many starts have ended there.
+    """
+
+    loss: Float[Array, ""]
+    values: Float[Array, " parameter"]
+    count: int = eqx.field(static=True)
+
+
+class FittedData(eqx.Module):
+    """Data, what the best fit expects of them, and what is left.
+
+    ```python
+    t = jnp.linspace(0.0, 3.0, 40)
+
+    def decay(model):
+        return model["height"] * jnp.exp(-model["rate"] * t)
+
+    counts = jax.random.poisson(jax.random.key(0), 50 * jnp.exp(-0.7 * t))
+    start = {"height": 40.0, "rate": 1.0}
+    fit = ds.fit(decay, start, counts, noise=inference.Poisson())
+    (one,) = fit.fitted_data()  # an inference.FittedData
+    one.residuals.std()  # near 1
+    ```
+
+    **Fields**, each a pytree like the data, but `name`
+
+    - `data`: as given.
+    - `expected`, `stderr`: mean (of log-normal data the median) and standard deviation
+        of each datum by the best fit; 0 where a likelihood does not say the latter.
+    - `residuals`: (data − expected) in standard deviations, of correlated data
+        whitened; 0 where masked.
+    - `used`: False where masked.
+    - `name`: "data", or the part of them.
+    """
+
+    data: PyTree[Float[Array, "..."]]
+    expected: PyTree[Float[Array, "..."]]
+    stderr: PyTree[Float[Array, "..."]]
+    residuals: PyTree[Float[Array, "..."]]
+    used: PyTree[Bool[Array, "..."]]
+    name: str = eqx.field(static=True)
+
+
+class Propagated(eqx.Module):
+    r"""A function f of the model of a fit, with its error bar to first order.
+
+    $$\mathrm{cov}\,f = f'\, C\, f'^T$$
+
+    ```python
+    t = jnp.linspace(0.0, 10.0, 50)
+
+    def wave(m):
+        return m["sine"] * jnp.sin(2 * t) + m["cosine"] * jnp.cos(2 * t)
+
+    start, noise = {"sine": 1.0, "cosine": 1.0}, inference.Gaussian(0.1)
+    fit = ds.fit(wave, start, 2 * jnp.sin(2 * t + 0.3), noise=noise)
+    size = fit.propagate(lambda m: jnp.hypot(m["sine"], m["cosine"]))
+    print(size)  # an inference.Propagated: 2 ± 0.02
+    ```
+
+    **Fields:** `value`, what the function returns of the best model; `stderr`, a pytree
+    like it; `covariance`, of all its numbers in order.
+    """
+
+    value: PyTree[Any]
+    stderr: PyTree[Any]
+    covariance: Float[Array, "output output"]
+
+    def __repr__(self) -> str:
+        values = jax.tree.leaves(self.value)
+        errors = jax.tree.leaves(self.stderr)
+        if len(values) == 1 and jnp.ndim(values[0]) == 0:
+            return f"{float(values[0]):.6g} ± {float(errors[0]):.2g}"
+        return "\n".join(
+            f"{jax.tree_util.keystr(path).lstrip('.') or 'value'} = {value} ± {error}"
+            for (path, value), error in zip(
+                jax.tree_util.tree_flatten_with_path(self.value)[0], errors, strict=True
+            )
+        )
 
 
 class Fit(eqx.Module):
@@ -251,3 +345,91 @@ class Fit(eqx.Module):
 
     def _repr_html_(self) -> str:
         return html_representation(self, report)
+
+
+#: Starts that end so near are at one optimum: in error bars, or of the values.
+_NEAR, _RELATIVE = 0.1, 1e-3
+
+
+def local_optima(fit: Any) -> tuple[LocalOptimum, ...]:
+    """The distinct ends of the starts that converged, best first."""
+    if "starts_loss" not in fit.history:
+        return (LocalOptimum(fit.loss, fit.values, 1),)
+    losses = np.asarray(fit.history["starts_loss"])
+    values = np.asarray(fit.history["starts_values"])
+    good = np.asarray(fit.history["starts_converged"])
+    reach = _NEAR * np.nan_to_num(np.asarray(fit.stderr), posinf=0.0)
+    turn = np.asarray(fit.upper - fit.lower)
+    on_circle = np.isin(np.arange(turn.size), fit.circular)
+    found: list[tuple[int, int]] = []
+    for i in np.flatnonzero(good):
+        for k, (first, count) in enumerate(found):
+            size = _RELATIVE * np.maximum(np.abs(values[first]), np.abs(values[i]))
+            apart = np.abs(values[i] - values[first])
+            apart = np.minimum(apart, np.where(on_circle, turn - apart, apart))
+            if np.all(apart <= np.maximum(reach, size)):
+                found[k] = first, count + 1
+                break
+        else:
+            found.append((int(i), 1))
+    history = fit.history
+    return tuple(
+        LocalOptimum(history["starts_loss"][i], history["starts_values"][i], count)
+        for i, count in found
+        if np.isfinite(losses[i])
+    )
+
+
+def fitted_data(experiment: Posterior, values: Array) -> tuple[FittedData, ...]:
+    """The data sets of an experiment beside the prediction at `values`."""
+    assert experiment.data is not None and experiment.layouts is not None
+    found = _compared(experiment, values)
+    names = likelihoods_of(experiment).labels()
+    every = []
+    for i, one in enumerate(found.comparisons):
+        layout, data = experiment.layouts[i], experiment.data[i]
+        mean, spread = one.moments()
+        used = jnp.ones(data.shape, bool) if one.used is None else one.used
+        shape = layout.unflatten
+        every.append(
+            FittedData(
+                data=shape(data),
+                expected=shape(mean),
+                stderr=shape(spread),
+                residuals=shape(-one.residuals()),
+                used=shape(used),
+                name=names[i],
+            )
+        )
+    return tuple(every)
+
+
+@fresh_jit
+def _compared(experiment: Posterior, values: Array) -> Compared:
+    return experiment.compared(values)
+
+
+def propagate(
+    fit: Any, experiment: Posterior, function: Callable[[PyTree], PyTree]
+) -> Propagated:
+    """The value of `function(model)` and its covariance by that of a fit."""
+    function_of("function", function, ("model",))
+    value, jacobian = _derivative(function, experiment.parameters, fit.values)
+    # A parameter that the function does not depend on may be undetermined.
+    matters = jnp.any(jacobian != 0, axis=0)
+    both = matters[:, None] & matters[None, :]
+    known = jnp.where(both, jnp.where(fit.at_bound, 0, fit.covariance), 0)
+    known = jnp.where(fit.at_bound[:, None], 0, known)
+    covariance = matmul(matmul(jacobian, known), jacobian.T)
+    _, unravel = ravel_pytree(value)
+    stderr = jnp.sqrt(jnp.diagonal(covariance))
+    return Propagated(value, unravel(stderr), covariance)
+
+
+@fresh_jit
+def _derivative(function: Callable[[PyTree], PyTree], parameters: Any, values: Array):
+    def flat(x: Array) -> Array:
+        return ravel_pytree(function(parameters.model(x)))[0].astype(x.dtype)
+
+    value = jax.tree.map(jnp.asarray, function(parameters.model(values)))
+    return value, jax.jacfwd(flat)(values)

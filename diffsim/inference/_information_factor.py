@@ -1,5 +1,8 @@
 """Scaled Cholesky factors of information matrices, F = S RᵀR S."""
 
+from collections.abc import Callable
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 from jax.scipy.linalg import solve_triangular
@@ -7,7 +10,102 @@ from jaxtyping import Array, Bool, Float
 
 from .._linalg import matmul
 from .._validation import is_traced
-from ._trust_region import triangular_root
+
+
+def value_and_jacobian(
+    function: Callable, at: Array, *, chunk: int = 128, mode: str = "auto"
+) -> tuple[Array, Array, Any]:
+    """`rows, aux = function(at)` and the derivative of the rows, (row, parameter).
+
+    **Arguments:** `chunk`, how many directions travel together, sharing one run of
+    `function`; `mode`, "forward", "reverse", or "auto": forward unless there are more
+    parameters than rows.
+    """
+    if mode not in ("auto", "forward", "reverse"):
+        raise ValueError(f"mode must be 'auto', 'forward' or 'reverse', got {mode!r}")
+    if mode == "auto":
+        rows, _ = jax.eval_shape(function, at)
+        mode = "reverse" if at.size > rows.size else "forward"
+    if mode == "reverse":
+        rows, pull, aux = jax.vjp(function, at, has_aux=True)
+        jacobian, _ = _in_chunks(lambda w: (pull(w)[0], ()), rows, chunk)
+        return rows, jacobian, aux
+
+    def push(direction: Array):
+        rows, along, aux = jax.jvp(function, (at,), (direction,), has_aux=True)
+        return along, (rows, aux)
+
+    columns, (rows, aux) = _in_chunks(push, at, chunk)
+    return rows, columns.T, aux
+
+
+def _in_chunks(linear: Callable, like: Array, chunk: int) -> tuple[Array, Any]:
+    """`linear` along every axis of the space of `like`; its second output just once."""
+    batched = jax.vmap(linear, out_axes=(0, None))
+    directions = jnp.eye(like.size, dtype=like.dtype)
+    if like.size <= chunk:
+        return batched(directions)
+    count = -(-like.size // chunk)
+    padded = jnp.pad(directions, ((0, count * chunk - like.size), (0, 0)))
+    blocks, rest = jax.lax.map(batched, padded.reshape(count, chunk, like.size))
+    blocks = blocks.reshape(count * chunk, -1)[: like.size]
+    return blocks, jax.tree.map(lambda x: x[0], rest)
+
+
+def slope_share(dtype: Any, slopes: Any) -> Array:
+    """Of a slope, the root of the information that it counts as where it has none.
+
+    Rounding by a row so much longer is as small as the information that it adds; none
+    unless `slopes`.
+    """
+    return jnp.where(slopes, float(jnp.finfo(dtype).eps) ** (1 / 3), 0).astype(dtype)
+
+
+def curvature_rows(
+    loss: Callable[[Array], Array], z: Array, *, positive: Any, slopes: Any = False
+) -> tuple[Array, Array]:
+    r"""Rows e and A with $A^Te = \nabla\,$loss and $A^TA$ its second derivative.
+
+    Where `positive`, negative eigenvalues count by their size, which makes of a Newton
+    step one that goes downhill from a saddle as well (Dauphin et al. 2014,
+    arXiv:1406.2572), and down a straight slope there is a step, too. Otherwise they
+    count as 0, or with `slopes` as next to nothing, so that the gradient is whole:
+    there is no information in such a direction.
+    """
+    # Any unit and scale give the same AᵀA and Aᵀe: no derivative of theirs is needed.
+    unit = jnp.where(z == 0, 1, jnp.abs(jax.lax.stop_gradient(z)))
+
+    def scaled_loss(x: Array) -> Array:
+        return loss(x * unit)
+
+    gradient, hessian = (f(scaled_loss)(z / unit) for f in (jax.grad, jax.hessian))
+    diagonal = jnp.sqrt(jnp.abs(jnp.diagonal(hessian)))
+    scale = jax.lax.stop_gradient(jnp.where(diagonal > 0, diagonal, 1))
+    scaled = hessian / scale[:, None] / scale[None, :]
+    # Of equal eigenvalues the vectors have no derivative; `eigen_rows` has that of all.
+    eigenvalues, vectors = jnp.linalg.eigh(jax.lax.stop_gradient(scaled))
+    rounding = float(jnp.finfo(z.dtype).eps ** 0.8)
+    sizes = jnp.where(positive, jnp.abs(eigenvalues), jnp.maximum(eigenvalues, 0))
+    along = matmul(vectors.T, gradient / scale)
+    # Down a straight slope there is no curvature, and a step of one unit: a choice of
+    # step, of which no derivative is asked.
+    share = slope_share(z.dtype, slopes)
+    length = jnp.where(positive, jnp.abs(along), (share * along) ** 2)
+    slope = jnp.where(sizes <= rounding, length, 0)
+    sizes = jnp.maximum(sizes, jax.lax.stop_gradient(slope))
+    kept = sizes > rounding
+    roots = jnp.sqrt(jnp.where(kept, sizes, 1))
+    downhill = roots[:, None] * vectors.T * jnp.where(kept, 1, 0)[:, None]
+    convex = eigen_rows(scaled, eigenvalues, vectors, least=rounding)
+    rows = jnp.where(jnp.all(eigenvalues > rounding), convex, downhill)
+    return jnp.where(kept, along / roots, 0), rows * (scale / unit)
+
+
+def triangular_root(rows: Array) -> Array:
+    """The square upper triangle R with RᵀR = rowsᵀ rows, without forming either."""
+    root = jnp.linalg.qr(rows, mode="r")
+    missing = rows.shape[1] - root.shape[0]
+    return jnp.pad(root, ((0, max(missing, 0)), (0, 0)))
 
 
 def scaled_cholesky_factor(rows: Array) -> tuple[Array, Array]:

@@ -8,29 +8,112 @@ import jax
 import jax.numpy as jnp
 import optimistix as optx
 from jax.flatten_util import ravel_pytree
-from jaxtyping import Array
+from jax.scipy.linalg import solve_triangular
+from jaxtyping import Array, Bool, Float, Int
 
 from .._linalg import machine_epsilon, matmul
 from .._results import RESULTS
 from .._types import PyTree
-from ._jacobian import value_and_jacobian
-from ._levenberg_marquardt_state import (
-    Evaluation,
-    LevenbergMarquardtState,
-    Linear,
-    Objective,
-    Trial,
-)
-from ._trust_region import (
-    adapt_radius,
-    newton_step,
-    triangular_root,
-    trust_region_step,
-)
+from ._information_factor import triangular_root, value_and_jacobian
 
 
 # Below a tenth of an error bar a fit that rounding stops is finished, not stuck.
 NEAR_ENOUGH = 0.1
+
+
+class Objective(eqx.Module):
+    """Objective of a fit, where it is not half the sum of the squared rows.
+
+    ```python
+    t, counts = jnp.arange(6.0), jnp.array([52.0, 27.0, 16.0, 9.0, 5.0, 1.0])
+
+    def decay(y, args):  # −ln L of Poisson's distribution, by Fisher scoring
+        mean = y[0] * jnp.exp(-y[1] * t)
+        rows = (mean - counts) / jnp.sqrt(jax.lax.stop_gradient(mean))
+        loss = jnp.sum(mean - counts * jnp.log(mean))
+        return rows, inference.Objective(loss, sigma=jnp.array(1.0))
+
+    solver, start = inference.LevenbergMarquardt(), jnp.array([40.0, 0.5])
+    y = optimistix.least_squares(decay, solver, start, has_aux=True).value
+    jnp.sum(y[0] * jnp.exp(-y[1] * t))  # 110, as all counts together
+    ```
+
+    A residual function that returns it as its auxiliary output has its steps judged by
+    `value`; its rows e and their derivative A then stand for the gradient Aᵀe and the
+    curvature AᵀA of `value`, its expected one (Fisher scoring) or a safer one.
+
+    **Fields:** `value`; `sigma`, the standard deviation of a row, 1 if rows are
+    whitened by a known noise and 0 if it has to be judged from the rows; `extra`, what
+    else should be known of the best point.
+    """
+
+    value: Float[Array, ""]
+    sigma: Float[Array, ""]
+    extra: PyTree[Any] = None
+
+
+class LevenbergMarquardtState(eqx.Module):
+    """Where a fit stands; `root` is the triangle of [scaled Jacobian, rows]."""
+
+    root: Float[Array, "row row"]
+    value: Float[Array, ""]
+    scale: Float[Array, " parameter"]
+    held: Bool[Array, " parameter"]
+    newton: Float[Array, ""]
+    radius: Float[Array, ""]
+    damping: Float[Array, ""]
+    stale: Bool[Array, ""]
+    last: Bool[Array, ""]
+    done: Bool[Array, ""]
+    result: RESULTS
+    jacobians: Int[Array, ""]
+    rejected: Int[Array, ""]
+    non_finite: Int[Array, ""]
+    aux: PyTree[Any]
+
+
+class Linear(eqx.Module):
+    """Rows as a linear function: `root` is the triangle of [Jacobian/scale, rows].
+
+    `gradient` is Jacobianᵀ rows/scale: in the triangle rounding may hide a small one.
+    """
+
+    root: Float[Array, "row row"]
+    gradient: Float[Array, " parameter"]
+    scale: Float[Array, " parameter"]
+    value: Float[Array, ""]
+    sigma: Float[Array, ""]
+    aux: PyTree[Any]
+
+
+class Step(eqx.Module):
+    """A trial step of the scaled parameters and what the linear model expects of it."""
+
+    step: Float[Array, " parameter"]
+    length: Float[Array, ""]
+    damping: Float[Array, ""]
+    predicted: Float[Array, ""]
+    slope: Float[Array, ""]
+
+    def shortened(self, root: Array, step: Array) -> "Step":
+        """The expectations for `step`, what the bounds have left of this one."""
+        n = step.size
+        return _expected(root[:n, :n], root[:n, n], step, self.damping)
+
+
+class Trial(eqx.Module):
+    """A point to try, and the step to it."""
+
+    point: Float[Array, " parameter"]
+    step: Step
+
+
+class Evaluation(eqx.Module):
+    """Evaluation of a point."""
+
+    value: Float[Array, ""]
+    finite: Bool[Array, ""]
+    aux: PyTree[Any]
 
 
 class LevenbergMarquardt(
@@ -378,3 +461,107 @@ def _replace(state: LevenbergMarquardtState, **fields: Any) -> LevenbergMarquard
     return eqx.tree_at(
         lambda s: [getattr(s, name) for name in names], state, list(fields.values())
     )
+
+
+def trust_region_step(root: Array, held: Bool[Array, " parameter"], **trust) -> Step:
+    r"""Minimizes $\tfrac12|As + q|^2$ over $|s| \le \Delta$ with entries `held` at 0.
+
+    **Arguments:** `root` is the triangle of $[A\;q]$; `trust` has `radius` and the last
+    `damping` to start from.
+
+    The damping $\lambda$ of $(A^TA + \lambda)s = -A^Tq$ is found by Newton's method on
+    $1/|s(\lambda)|$ to a tenth of the radius, each trial a QR of the stacked
+    $[A; \sqrt\lambda]$, as in MINPACK's lmpar (More 1978).
+    """
+    n = held.size
+    a = jnp.where(held, 0, root[:n, :n])
+    q = root[:n, n]
+    step, damping = _damping(a, q, **trust)
+    return _expected(a, q, jnp.where(held, 0, step), damping)
+
+
+def adapt_radius(
+    step: Step, gain: Array, ratio: Array, *, radius: Array, first: Array
+) -> tuple[Array, Array]:
+    """The next radius and damping; the constants are those of MINPACK's lmder."""
+    radius = jnp.where(first, jnp.minimum(radius, step.length), radius)
+    shrink = jnp.where(gain >= 0, 0.5, 0.5 * step.slope / (step.slope + gain))
+    shrink = jnp.where(jnp.isfinite(gain), jnp.clip(shrink, 0.1, 0.5), 0.1)
+    smaller = shrink * jnp.minimum(radius, 10 * step.length)
+    good = (ratio >= 0.75) | (step.damping == 0)
+    poor = ~(ratio > 0.25)
+    return (
+        jnp.where(poor, smaller, jnp.where(good, 2 * step.length, radius)),
+        step.damping * jnp.where(poor, 1 / shrink, jnp.where(good, 0.5, 1.0)),
+    )
+
+
+def newton_step(root: Array, held: Bool[Array, " parameter"]) -> tuple[Array, Array]:
+    """The Gauss-Newton step that is still to go, and its length in error bars."""
+    n = held.size
+    a = jnp.where(held, 0, root[:n, :n])
+    triangle = _stack_damping(a, root[:n, n], _least_damping(a))
+    step = -solve_triangular(triangle[:n, :n], triangle[:n, n])
+    return step, jnp.linalg.norm(triangle[:n, n])
+
+
+def _expected(a: Array, q: Array, step: Array, damping: Array) -> Step:
+    move = matmul(a, step)
+    # Equal to |As|²/2 + λ|s|² for a full step, and right for a shortened one as well.
+    predicted = -matmul(move, q + move / 2)
+    return Step(step, jnp.linalg.norm(step), damping, predicted, matmul(move, q))
+
+
+def _least_damping(a: Array) -> Array:
+    """Keeps a singular Gauss-Newton step finite; below rounding for any other."""
+    return (4 * jnp.finfo(a.dtype).eps) ** 2 + jnp.zeros((), a.dtype)
+
+
+def _stack_damping(a: Array, q: Array, damping: Array) -> Array:
+    below = jnp.sqrt(damping) * jnp.eye(a.shape[1], dtype=a.dtype)
+    above = jnp.concatenate([a, q[:, None]], axis=1)
+    return triangular_root(jnp.concatenate([above, jnp.pad(below, ((0, 0), (0, 1)))]))
+
+
+def _solve(a: Array, q: Array, damping: Array) -> tuple[Array, Array, Array]:
+    """The damped step, its length, and how fast 1/length changes with the damping."""
+    n = a.shape[1]
+    triangle = _stack_damping(a, q, damping)
+    step = -solve_triangular(triangle[:n, :n], triangle[:n, n])
+    length = jnp.linalg.norm(step)
+    unit = step / jnp.where(length > 0, length, 1)
+    along = solve_triangular(triangle[:n, :n], unit, trans=1)
+    return step, length, matmul(along, along)
+
+
+def _damping(a: Array, q: Array, radius: Array, damping: Array) -> tuple[Array, Array]:
+    """The step of the wanted length and its damping, 0 for a Gauss-Newton step."""
+    highest = jnp.linalg.norm(matmul(a.T, q)) / radius
+
+    def unfinished(carry):
+        _, _, _, done, count = carry
+        return ~done & (count < 11)
+
+    def body(carry):
+        _, trial, (low, high), _, count = carry
+        step, length, rate = _solve(a, q, trial)
+        excess = length - radius
+        correction = excess / (radius * rate)
+        newton = count == 0
+        fits = jnp.where(newton, excess, jnp.abs(excess)) <= 0.1 * radius
+        low = jnp.where(excess > 0, jnp.maximum(low, trial), low)
+        high = jnp.where(excess < 0, jnp.minimum(high, trial), high)
+        follow = jnp.maximum(low, trial + correction)
+        # After the Gauss-Newton trial: bracket, and go on from the last damping.
+        low = jnp.where(newton, jnp.maximum(correction, 0), low)
+        again = jnp.clip(damping, low, jnp.maximum(high, low))
+        again = jnp.where(again > 0, again, high * radius / length)
+        following = jnp.where(newton, again, follow)
+        kept = jnp.where(fits, trial, following)
+        return step, kept, (low, high), fits, count + 1
+
+    start = jnp.zeros_like(q), _least_damping(a), (jnp.zeros_like(radius), highest)
+    step, trial, _, _, count = jax.lax.while_loop(
+        unfinished, body, (*start, jnp.array(False), 0)
+    )
+    return step, jnp.where(count == 1, 0, trial)

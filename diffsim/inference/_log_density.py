@@ -15,7 +15,7 @@ from .._primitives import closure_convert
 from .._types import PyTree
 from .._validation import array_of, as_floating, is_traced
 from ..simulations import failures_as_nan
-from ._argument_order import explain_swapped
+from ._fit_diagnosis import explain_swapped
 from ._parameters import Parameters
 from ._posterior import Posterior, posterior
 from ._unconstrained import UnconstrainedCoordinates, coordinates_inside

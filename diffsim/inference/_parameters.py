@@ -1,7 +1,7 @@
 """The free parameters of a model as a vector, and back."""
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import equinox as eqx
@@ -11,6 +11,7 @@ import numpy as np
 from jax.scipy.special import ndtr
 from jaxtyping import Array, Float
 
+from .._jit._fresh_jit import fresh_jit
 from .._parameter_selection import (
     LeafSelection,
     Selection,
@@ -21,18 +22,84 @@ from .._parameter_selection import (
 )
 from .._tracer_errors import explain_tracer_errors
 from .._types import PyTree
-from .._validation import is_traced
+from .._validation import function_of, is_traced
 from ..simulations import AbstractSimulation
-from ._free import Free, Transform
-from ._parameter_vectors import (
-    distributions_of,
-    fixed_names,
-    parameter_spans,
-    parameter_vectors,
+from ._free import Free, Span, Transform, distributions_of, fixed_names, parameter_spans
+from ._priors import (
+    Distribution,
+    Prior,
+    PriorTerm,
+    checked_priors,
+    prior_term,
 )
-from ._priors import Distribution, Prior, PriorTerm, checked_priors, prior_term
-from ._tied import Tied, tied_parameters, tied_parts
-from ._turns import Turns
+
+
+class Turns(eqx.Module):
+    """The `entries` of a vector that are on circles, and the turn they are given in."""
+
+    begin: Float[Array, " entry"]
+    length: Float[Array, " entry"]
+    entries: tuple[int, ...] = eqx.field(static=True)
+
+    def wrap(self, x: Array) -> Array:
+        """The same numbers, within the turn."""
+        if not self.entries:
+            return x
+        at = np.asarray(self.entries)
+        turns = jnp.floor((x[at] - self.begin) / self.length)
+        x = x.at[at].add(-turns * self.length)
+        # Of a little before the turn, what is left may round to its end.
+        turns = jnp.where(x[at] >= self.begin + self.length, 1, 0)
+        return x.at[at].add(-turns * self.length)
+
+    def nearest(self, x: Array, center: Array) -> Array:
+        """The same numbers, within half a turn of `center`."""
+        if not self.entries:
+            return x
+        at = np.asarray(self.entries)
+        turns = jnp.round((x[at] - center[at]) / self.length)
+        return x.at[at].add(-turns * self.length)
+
+    def around(
+        self, center: Array, ends: tuple[Array, Array], per_unit: Any = 1.0
+    ) -> tuple[Array, Array]:
+        """`ends`, lower and upper; on circles half a turn from `center`.
+
+        Where they are coordinates, `per_unit` is how many of them a unit is.
+        """
+        at = np.asarray(self.entries, int)
+        half = self.length / 2 * jnp.broadcast_to(per_unit, center.shape)[at]
+        lower, upper = ends
+        return lower.at[at].set(center[at] - half), upper.at[at].set(center[at] + half)
+
+
+class Tied(eqx.Module):
+    """Numbers that are copied from a path, or computed from the model."""
+
+    function: Callable | None
+    source: Selection | None = eqx.field(static=True)
+    selection: Selection = eqx.field(static=True)
+
+    def follow(self, model: PyTree[Any]) -> PyTree[Any]:
+        """The model with these numbers as the others have them."""
+        return with_selected_values(model, self.selection, self.values(model))
+
+    def values(self, model: PyTree[Any]) -> Array:
+        """The numbers themselves."""
+        size = len(self.selection.names)
+        if self.function is None:
+            assert self.source is not None
+            found = selected_values(model, self.source)
+        else:
+            with explain_tracer_errors("tied", self.function):
+                found = jnp.ravel(jnp.asarray(self.function(model)))
+        if found.size not in (1, size):
+            several = f" or {size}" if size > 1 else ""
+            raise ValueError(
+                f"tied of {self.selection.parts[0].path!r} must give one number"
+                f"{several}, got {found.size}"
+            )
+        return jnp.broadcast_to(found, (size,))
 
 
 class Coordinates(eqx.Module):
@@ -250,3 +317,117 @@ def _check_start(found: Parameters):
                 f"transform: {name} starts at {start}, where the transform is {z}; a "
                 "log needs a positive start"
             )
+
+
+def tied_parameters(
+    model: PyTree[Any], ties: dict[str, Any], free: Selection
+) -> tuple[Tied, ...]:
+    """The parameters of `free={path: Free(tied=...)}`, in their order."""
+    found = []
+    for path, given in ties.items():
+        selection = select(model, path)
+        both = set(selection.names) & set(free.names)
+        if both:
+            raise ValueError(
+                f"free names {min(both)!r} twice, as free and as tied; name every "
+                "number once"
+            )
+        function, source = given, None
+        if isinstance(given, str):
+            function, source = None, select(model, given, argument="tied")
+        else:
+            function_of("tied", given, ("model",))
+        found.append(Tied(function, source, selection))
+    return tuple(found)
+
+
+def tied_parts(tied: tuple[Tied, ...]) -> tuple[LeafSelection, ...]:
+    """The leaves that they are in."""
+    return tuple(part for one in tied for part in one.selection.parts)
+
+
+_Spans = Sequence["Span"]
+_ELSEWHERE = {"lower": -np.inf, "upper": np.inf, "mean": 0.0, "sd": np.inf}
+
+
+# Compiled, because a dozen small operations one by one take longer.
+@fresh_jit
+def parameter_vectors(
+    start: Array, spans: Any
+) -> tuple[Array, Turns, dict[str, Array]]:
+    """The scale, circles and numbers of `Parameters`, from the options of all paths."""
+    scale = _scales(spans, start)
+    lower, upper, mean, sd = (
+        _broadcast(spans, start, what) for what in ("lower", "upper", "mean", "sd")
+    )
+    circular = tuple(i for span in spans for i in span.circular)
+    at = np.asarray(circular, int)
+    turns = Turns(lower[at], upper[at] - lower[at], circular)
+    start = turns.wrap(start)
+
+    def coordinates(values: Array) -> Array:
+        z = values
+        for span in spans:
+            if span.transform is not None:
+                here = slice(span.begin, span.begin + span.size)
+                with explain_tracer_errors("transform", span.transform.forward):
+                    z = z.at[here].set(span.transform.forward(values[here]))
+        return z / scale
+
+    slope = jax.jvp(coordinates, (start,), (jnp.ones_like(start),))[1]
+    down = jnp.where(slope < 0, -jnp.inf, jnp.inf)
+    # Open sides stay open: 1/x would send both to 0, and a log of -inf is undefined.
+    first, second = (
+        jnp.where(jnp.isfinite(x) & ~jnp.isnan(z), z, open_side)
+        for x, z, open_side in (
+            (lower, coordinates(lower), -down),
+            (upper, coordinates(upper), down),
+        )
+    )
+    first, second = first.at[at].set(-jnp.inf), second.at[at].set(jnp.inf)
+    return (
+        scale,
+        turns,
+        {
+            "start": start,
+            "lower": lower,
+            "upper": upper,
+            "prior_mean": mean,
+            "prior_sd": sd,
+            "z_start": coordinates(start),
+            "z_lower": jnp.minimum(first, second),
+            "z_upper": jnp.maximum(first, second),
+        },
+    )
+
+
+def _broadcast(spans: _Spans, start: Array, what: str) -> Array:
+    """One option of every `Free` as a vector."""
+    full = jnp.full_like(start, _ELSEWHERE[what])
+    for span in spans:
+        given = getattr(span, what)
+        if given is not None:
+            here = slice(span.begin, span.begin + span.size)
+            full = full.at[here].set(span.fill(what, given))
+    return full
+
+
+def _scales(spans: _Spans, start: Array) -> Array:
+    pieces = []
+    for span in spans:
+        here = jnp.abs(start[span.begin : span.begin + span.size])
+        largest = jnp.max(here, initial=0)
+        largest = jnp.where(largest > 0, largest, 1)
+        scale = jnp.where(here > 0, here, largest)
+        if span.scale is not None:
+            scale = span.fill("scale", span.scale)
+        elif span.transform is not None:
+            scale = jnp.ones_like(here)
+        elif len(span.circular) == span.size:
+            turn = span.fill("upper", span.upper) - span.fill("lower", span.lower)
+            scale = turn / (2 * np.pi)
+        elif span.sd is not None:
+            sd = span.fill("sd", span.sd)
+            scale = jnp.where(jnp.isfinite(sd), sd, scale)
+        pieces.append(scale.astype(start.dtype))
+    return jnp.concatenate(pieces)

@@ -7,7 +7,7 @@ from jaxtyping import Array, Float
 
 from .._jit._fresh_jit import fresh_jit, reading
 from .._types import PyTree
-from ._jacobian import value_and_jacobian
+from ._information_factor import value_and_jacobian
 from ._posterior import Posterior, posterior
 
 

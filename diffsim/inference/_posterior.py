@@ -3,8 +3,10 @@
 import contextlib
 import dataclasses
 import functools
+import warnings
+import weakref
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 import equinox as eqx
 import jax
@@ -12,19 +14,18 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
+from .._jit._fresh_jit import fresh_jit
 from .._linalg import matmul
-from .._results import RESULTS
+from .._paths import joined, step_to
+from .._results import RESULTS, equals
 from .._tracer_errors import explain_derivative_errors, explain_tracer_errors
 from .._types import PyTree
-from .._validation import as_array, as_vector, function_of
-from ..simulations import Trajectory, failures_as_nan
-from ._argument_order import check_not_simulation
-from ._compared import Compared, FitStatistics, with_culprit
-from ._curvature_rows import curvature_rows
-from ._information_factor import column_norms
-from ._jacobian import value_and_jacobian
-from ._levenberg_marquardt_state import Objective
+from .._validation import as_array, as_vector, function_of, is_traced
+from ..simulations import AbstractSimulation, Trajectory, failures_as_nan, refined_steps
+from ._information_factor import column_norms, curvature_rows, value_and_jacobian
+from ._levenberg_marquardt import Objective
 from ._likelihoods import (
+    AbstractComparison,
     AbstractIndependentLikelihood,
     DataLayout,
     DataSets,
@@ -33,6 +34,68 @@ from ._likelihoods import (
     data_sets,
 )
 from ._parameters import Parameters, parameters
+from ._priors import PriorTerm
+
+
+_Found = TypeVar("_Found")
+
+
+class Compared(eqx.Module):
+    """A prediction beside its data, a part for each data set, and how the run went."""
+
+    comparisons: tuple[AbstractComparison, ...]
+    predictions: tuple[Array, ...]
+    prior: PriorTerm
+    result: RESULTS
+
+    @property
+    def masked_predictions(self) -> tuple[Float[Array, " number"], ...]:
+        """The prediction of each data set; 0 where masked."""
+        pairs = zip(self.comparisons, self.predictions, strict=True)
+        return tuple(_masked(one.used, x) for one, x in pairs)
+
+    @property
+    def prediction(self) -> Float[Array, " number"]:
+        """All predictions as one vector; 0 where masked."""
+        return jnp.concatenate(self.masked_predictions)
+
+    @property
+    def residuals(self) -> Float[Array, " datum"]:
+        """All standardized residuals as one vector; 0 where masked."""
+        return jnp.concatenate([one.residuals() for one in self.comparisons])
+
+
+class FitStatistics(eqx.Module):
+    """Statistics of a prediction, for the report.
+
+    `at_end` are parameters whose error bars reach far beyond the end of the range of a
+    prediction, where the loss has a slope and no minimum.
+    """
+
+    chi2: Float[Array, ""]
+    log_prob: Float[Array, ""]
+    size: Int[Array, ""]
+    result: RESULTS
+    at_end: Bool[Array, " parameter"]
+
+    @classmethod
+    def of(cls, found: Compared, count: int) -> "FitStatistics":
+        """Sums over the data that are used."""
+        residuals = found.residuals
+        log_prob = sum(one.log_prob() for one in found.comparisons)
+        size = sum(jnp.asarray(one.size(), int) for one in found.comparisons)
+        # An array even if nothing ran that could fail, so that states keep their type.
+        result = RESULTS.where(jnp.array(False), RESULTS.successful, found.result)
+        chi2 = matmul(residuals, residuals)
+        none = jnp.zeros(count, bool)
+        return cls(chi2, jnp.asarray(log_prob), jnp.asarray(size), result, none)
+
+    @classmethod
+    def none(cls, z: Array) -> "FitStatistics":
+        """Of no data, in the types that `of` returns."""
+        zero, size = jnp.zeros((), z.dtype), jnp.zeros((), int)
+        result = RESULTS.where(jnp.array(False), RESULTS.successful, RESULTS.successful)
+        return cls(zero, zero, size, result, jnp.zeros(z.shape, bool))
 
 
 class Posterior(eqx.Module):
@@ -376,3 +439,122 @@ def all_rows(sets: DataSets, layouts: tuple[DataLayout, ...]) -> Array:
 def likelihoods_of(found: Posterior) -> DataSets:
     """The likelihoods at the start."""
     return data_sets(found.noise, found.parameters.model(found.parameters.start))
+
+
+def _masked(used: Array | None, prediction: Array) -> Array:
+    """A prediction, 0 where nothing is used; it may have several numbers a datum."""
+    if used is None:
+        return prediction
+    return jnp.where(jnp.repeat(used, prediction.size // used.size), prediction, 0)
+
+
+def with_culprit(found: Compared) -> RESULTS:
+    """The outcome, or that the likelihood of a finite prediction is not."""
+    result = found.result
+    losses = [one.loss() for one in found.comparisons]
+    prediction = found.prediction
+    blamed = jnp.all(jnp.isfinite(prediction)) & equals(result, RESULTS.successful)
+    for one, loss in zip(found.comparisons, losses, strict=True):
+        squares = jnp.sum(one.residuals() ** 2)
+        overflows = (
+            blamed & ~jnp.isfinite(squares) & ~jnp.any(jnp.isnan(one.residuals()))
+        )
+        undefined = blamed & ~jnp.isfinite(loss) & ~overflows
+        result = RESULTS.where(overflows, RESULTS.chi2_not_finite, result)
+        result = RESULTS.where(undefined, RESULTS.likelihood_not_finite, result)
+    wrong = jnp.asarray(equals(result, RESULTS.successful)) & ~jnp.isfinite(
+        found.prior.loss()
+    )
+    return RESULTS.where(wrong, RESULTS.prior_not_finite, result)
+
+
+#: By the identity of a result; an entry goes with its result.
+_kept: dict[int, tuple[Any, Posterior]] = {}
+
+
+def remember(result: Any, experiment: Posterior):
+    """Keep the experiment for as long as the result lives; nothing that is traced."""
+    if any(map(is_traced, jax.tree.leaves((result, experiment)))):
+        return
+    key = id(result)
+    reference = weakref.ref(result, lambda _: _kept.pop(key, None))
+    _kept[key] = reference, experiment
+
+
+def recall(result: Any, what: str) -> Posterior:
+    """The experiment of a result; raises `ValueError` where it is not known."""
+    reference, experiment = _kept.get(id(result), (None, None))
+    if experiment is None or reference is None or reference() is not result:
+        kind = type(result).__name__.lower()
+        raise ValueError(
+            f"{what} needs predict and the data, and this {kind} no longer has them: "
+            "it was loaded, copied, batched or returned by jit; call it on the very "
+            f"object that ds.{kind}(...) returned"
+        )
+    return experiment
+
+
+def check_not_simulation(data: PyTree):
+    """Refuse data that hold a simulation, whose numbers are those of a model."""
+    held = jax.tree.leaves(data, is_leaf=_is_simulation)
+    found = next(filter(_is_simulation, held), None)
+    if found is not None:
+        raise ValueError(
+            "data must be arrays as predict returns them, got the simulation "
+            f"{type(found).__name__}; the order is fit(predict, model, data)"
+        )
+
+
+def _is_simulation(node: Any) -> bool:
+    return isinstance(node, AbstractSimulation)
+
+
+_MOST_NAMES = 6
+
+
+def warn_of_single_precision(act: str, model: PyTree, data: PyTree):
+    """Warn if JAX runs in float32, or arrays do: error bars lose digits first."""
+    if not jax.config.jax_enable_x64:  # pyright: ignore[reportAttributeAccessIssue]
+        warnings.warn(
+            f"{act} in float32: error bars and weak directions lose digits first; for "
+            'float64 call jax.config.update("jax_enable_x64", True) first of all',
+            stacklevel=3,
+        )
+        return
+    names = _short_floats("model", model) + _short_floats("data", data)
+    if names:
+        more = len(names) - _MOST_NAMES
+        listed = ", ".join(names[:_MOST_NAMES]) + (f" and {more} more" * (more > 0))
+        warnings.warn(
+            f"{act} of arrays below float64 in a float64 session: {listed}; a run "
+            "takes the precision of its state, and error bars lose digits first; give "
+            "jnp.asarray(x, float), or filter this warning if it is meant",
+            stacklevel=3,
+        )
+
+
+def _short_floats(root: str, tree: PyTree) -> list[str]:
+    """Names of floating arrays below double precision, with their types."""
+    leaves, _ = jax.tree_util.tree_flatten_with_path(tree)
+    return [
+        f"{joined((root, *map(step_to, path)))} ({leaf.dtype})"
+        for path, leaf in leaves
+        if _is_short(leaf)
+    ]
+
+
+def _is_short(leaf: Any) -> bool:
+    dtype = getattr(leaf, "dtype", None)
+    if dtype is None or not jnp.issubdtype(dtype, jnp.inexact):
+        return False
+    return jnp.finfo(dtype).bits < 64
+
+
+@fresh_jit
+def at_finer_steps(
+    function: Callable[[Posterior, Array], _Found], experiment: Posterior, at: Array
+) -> _Found | None:
+    """`function(experiment, at)` by finer steps; None where there are none."""
+    with refined_steps() as methods:
+        found = function(experiment, at)
+    return found if methods else None

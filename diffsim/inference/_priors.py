@@ -13,9 +13,8 @@ from jaxtyping import Array, Float
 
 from .._linalg import matmul
 from .._types import PyTree
-from .._validation import as_vector, function_of
-from ._curvature_rows import curvature_rows, slope_share
-from ._free import checked_prior, is_distribution
+from .._validation import as_floating, as_vector, function_of, positive
+from ._information_factor import curvature_rows, slope_share
 
 
 class Prior(eqx.Module):
@@ -297,3 +296,33 @@ def checked_priors(priors: Any) -> tuple[Prior, ...]:
                 "free={'path': Free(prior=...)}"
             )
     return found
+
+
+def is_distribution(given: Any) -> bool:
+    """Whether it has a density."""
+    return hasattr(given, "log_prob") and not isinstance(given, type)
+
+
+def checked_prior(name: str, given: Any) -> object:
+    """A prior as one of its three forms: a distribution, a pair, or a list of them."""
+    if given is not None and getattr(given, "is_discrete", False) is True:
+        raise ValueError(
+            f"{name} must be a density of a real number, got the discrete distribution "
+            f"{type(given).__name__}"
+        )
+    if given is None or is_distribution(given):
+        return given
+    if isinstance(given, list) and any(
+        is_distribution(x) or isinstance(x, tuple) or x is None for x in given
+    ):
+        return [checked_prior(name, one) for one in given]
+    if not isinstance(given, (tuple, list)) or len(given) != 2:
+        raise ValueError(
+            f"{name} must be (mean, standard deviation), a distribution with "
+            "log_prob(value), as numpyro.distributions.LogNormal(0.0, 1.0), or a list "
+            f"of these, one for each entry, got {given!r:.60}"
+        )
+    for number in given:
+        as_floating(name, number)
+    positive(name, given[1], "it is (mean, standard deviation)")
+    return tuple(given)

@@ -13,9 +13,8 @@ from jaxtyping import Array, Bool, Float
 from .._tracer_errors import explain_tracer_errors
 from .._validation import is_traced
 from ._free import Transform
-from ._parameters import Parameters
+from ._parameters import Parameters, Turns
 from ._posterior import Posterior
-from ._turns import Turns
 
 
 class UnconstrainedCoordinates(eqx.Module):

@@ -7,7 +7,7 @@ import pytest
 
 import diffsim as ds
 from diffsim import inference
-from diffsim.inference._turns import Turns
+from diffsim.inference._parameters import Turns
 
 
 TURN = 2 * np.pi

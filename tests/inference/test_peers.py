@@ -122,8 +122,8 @@ def test_asymmetric_intervals_are_those_of_minos(name, i):
 @pytest.mark.parametrize("name", ["exponential", "banana"])
 def test_contours_are_those_of_minuit(name):
     """Each of Minuit's 24 points has the rise that it says, to its own 4e-3."""
-    from diffsim.inference._constrained_fit import Constrained
-    from diffsim.inference._remembered import recall
+    from diffsim.inference._posterior import recall
+    from diffsim.inference._profile import Constrained
 
     fit, found = minuit_fit(name)
     contour = found["contour"]

@@ -9,7 +9,7 @@ import pytest
 
 import diffsim as ds
 from diffsim.inference import Fit, Free, Gaussian
-from diffsim.inference._constrained_fit import crossing
+from diffsim.inference._profile import crossing
 
 
 T = np.linspace(0.0, 3.0, 12)

@@ -8,8 +8,7 @@ from ._data_sets import DataSets, checked_data, data_sets
 from ._gaussian import Gaussian
 from ._gaussian_process import GaussianProcess
 from ._independent import AbstractIndependentLikelihood
-from ._layout import DataLayout, data_layout
-from ._likelihood import AbstractComparison, AbstractLikelihood
+from ._likelihood import AbstractComparison, AbstractLikelihood, DataLayout, data_layout
 from ._log_normal import LogNormal
 from ._poisson_likelihood import Poisson
 from ._student_t import StudentT

@@ -10,10 +10,10 @@ from jaxtyping import Array, Bool, Float, Int
 
 from ..._types import PyTree
 from ..._validation import as_vector
-from ._layout import DataLayout
 from ._likelihood import (
     AbstractComparison,
     AbstractLikelihood,
+    DataLayout,
     check_mask,
     count_used,
     where_used,

@@ -4,11 +4,14 @@ import abc
 from typing import Any
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.scipy.linalg import solve_triangular
 from jaxtyping import Array, Bool, Float
 
 from ..._linalg import matmul
+from ..._validation import as_floating, is_traced
 
 
 class AbstractCovarianceFactor(eqx.Module):
@@ -161,3 +164,148 @@ def _half_weights(row: np.ndarray, column: np.ndarray, dtype: Any) -> Array:
 def quadratic(z: Array) -> Array:
     """½ |z|²."""
     return matmul(z, z) / 2
+
+
+class DenseFactor(AbstractMatrixFactor):
+    """A triangle L; the numbers are the lower half of C."""
+
+    root: Float[Array, "datum datum"]
+    matrix: Float[Array, "datum datum"] | None
+
+    def size(self):
+        """Number of data."""
+        return self.root.shape[0]
+
+    def whiten(self, vector):
+        """L⁻¹ v."""
+        return solve_triangular(self.root, vector, lower=True)
+
+    def correlate(self, vector):
+        """L v."""
+        return matmul(self.root, vector)
+
+    def standard_deviations(self):
+        """Norms of the rows of L."""
+        return jnp.linalg.norm(self.root, axis=1)
+
+    def half_log_det(self):
+        """Σ ln L_ii."""
+        return jnp.sum(jnp.log(jnp.abs(jnp.diagonal(self.root))))
+
+    def numbers(self):
+        """The lower half of C."""
+        whole = matmul(self.root, self.root.T) if self.matrix is None else self.matrix
+        return whole[np.tril_indices(self.size())]
+
+    def tangent_matrix(self, tangent):
+        """A symmetric matrix of its lower half."""
+        return symmetric(tangent, self.size())
+
+
+class DenseCovariance(AbstractCovariance):
+    """A covariance matrix C of data in the order in which they are flattened."""
+
+    matrix: Float[Array, "datum datum"]
+
+    def __init__(self, matrix: Any):
+        self.matrix = as_floating("covariance", matrix)
+        _check_square("covariance", self.matrix)
+        if is_traced(self.matrix):
+            return
+        known = np.asarray(self.matrix, float)
+        size = np.sqrt(np.abs(np.diagonal(known)))
+        asymmetry = np.abs(known - known.T) > 1e-6 * np.outer(size, size)
+        if np.any(asymmetry):
+            i, j = np.argwhere(asymmetry)[0]
+            raise ValueError(
+                f"covariance must be symmetric, got {known[i, j]:.6g} at [{i}, {j}] "
+                f"and {known[j, i]:.6g} at [{j}, {i}]"
+            )
+        eigenvalue = _smallest_eigenvalue(known)
+        if not eigenvalue > 0:
+            raise ValueError(
+                "covariance must be positive definite; in units of its diagonal its "
+                f"smallest eigenvalue is {eigenvalue:.3g}. Add the white noise of each "
+                "datum to its diagonal, or leave data that repeat others out by mask="
+            )
+
+    def factor(self, used, size, dtype):
+        """Its Cholesky factor, with 1 on the diagonal for what is not used."""
+        _check_size("covariance", self.matrix, size)
+        matrix = without_masked(self.matrix.astype(dtype), used)
+        return DenseFactor(jnp.linalg.cholesky(matrix), matrix)
+
+
+class CholeskyFactor(AbstractCovariance):
+    """The lower triangle L of a covariance C = LLᵀ."""
+
+    root: Float[Array, "datum datum"]
+
+    def __init__(self, root: Any):
+        self.root = as_floating("cholesky", root)
+        _check_square("cholesky", self.root)
+        if is_traced(self.root):
+            return
+        known = np.asarray(self.root)
+        if np.any(np.triu(known, 1)) or not np.all(np.diagonal(known) > 0):
+            raise ValueError(
+                "cholesky must be a lower triangle with a positive diagonal, as "
+                "numpy.linalg.cholesky returns; give covariance= for the matrix itself"
+            )
+
+    def factor(self, used, size, dtype):
+        """The triangle; of a part of the data it is that of their covariance."""
+        _check_size("cholesky", self.root, size)
+        root = self.root.astype(dtype)
+        if used is None:
+            return DenseFactor(root, None)
+        # Rows of the rest scatter by all columns: QR brings them to a triangle, which
+        # squares nothing, as a factorization of LLᵀ would.
+        kept = jnp.where(used[:, None], root, 0)
+        alone = jnp.diag(jnp.where(used, 0, 1).astype(dtype))
+        triangle = jnp.linalg.qr(jnp.concatenate([kept, alone], axis=1).T, mode="r").T
+        return DenseFactor(triangle * jnp.sign(jnp.diagonal(triangle)), None)
+
+
+def symmetric(half: Array, n: int) -> Array:
+    """The symmetric matrix of a lower half."""
+    lower = jnp.zeros((n, n), half.dtype).at[np.tril_indices(n)].set(half)
+    return lower + lower.T - jnp.diag(jnp.diagonal(lower))
+
+
+def without_masked(matrix: Array, used: Array | None) -> Array:
+    """The matrix with rows and columns of the identity for data that are not used."""
+    if used is None:
+        return matrix
+    both = used[:, None] & used[None, :]
+    return jnp.where(both, matrix, jnp.eye(matrix.shape[0], dtype=matrix.dtype))
+
+
+def _check_square(name: str, matrix: Any):
+    shape = np.shape(matrix)
+    if len(shape) != 2 or shape[0] != shape[1]:
+        raise ValueError(
+            f"{name} must be a square matrix with a row for each datum, got shape "
+            f"{shape}"
+        )
+    if not is_traced(matrix) and not np.all(np.isfinite(np.asarray(matrix))):
+        raise ValueError(f"{name} must be finite, got NaN or inf")
+
+
+def _check_size(name: str, matrix: Any, size: int):
+    if matrix.shape[0] != size:
+        raise ValueError(
+            f"{name} must have a row for each datum, {size}, got shape {matrix.shape}"
+        )
+
+
+def _smallest_eigenvalue(matrix: np.ndarray) -> float:
+    diagonal = np.diagonal(matrix)
+    if not np.all(diagonal > 0):
+        return float(np.min(diagonal))
+    size = np.sqrt(diagonal)
+    scaled = jnp.asarray(matrix / np.outer(size, size))
+    root = np.asarray(jax.jit(jnp.linalg.cholesky)(scaled))
+    if np.all(np.isfinite(root)):
+        return 1.0
+    return float(np.linalg.eigvalsh(matrix / np.outer(size, size))[0])

@@ -12,8 +12,7 @@ from jaxtyping import Array, Bool, Float
 from ..._linalg import matmul
 from ..._types import PyTree
 from ..._validation import as_vector, function_of
-from ._layout import DataLayout
-from ._likelihood import AbstractComparison, AbstractLikelihood, count_used
+from ._likelihood import AbstractComparison, AbstractLikelihood, DataLayout, count_used
 
 
 class CustomLikelihood(AbstractLikelihood):

@@ -13,8 +13,7 @@ from ..._types import PyTree
 from ..._validation import as_floating, as_vector, function_of, is_traced
 from ._covariance import AbstractCovariance
 from ._custom import CustomLikelihood
-from ._layout import DataLayout
-from ._likelihood import AbstractLikelihood
+from ._likelihood import AbstractLikelihood, DataLayout
 
 
 class DataSets(eqx.Module):

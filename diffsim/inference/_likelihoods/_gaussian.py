@@ -14,14 +14,16 @@ from ._covariance import (
     MOST_DATA,
     AbstractCovariance,
     AbstractCovarianceFactor,
+    CholeskyFactor,
+    DenseCovariance,
     StandardDeviations,
     quadratic,
+    without_masked,
 )
-from ._dense_covariance import CholeskyFactor, DenseCovariance, without_masked
-from ._layout import DataLayout
 from ._likelihood import (
     AbstractComparison,
     AbstractLikelihood,
+    DataLayout,
     as_scale,
     check_mask,
     count_used,

@@ -11,8 +11,13 @@ from jaxtyping import Array, Float
 from ..._extras import optional_module
 from ..._types import PyTree
 from ..._validation import as_floating, is_traced
-from ._covariance import AbstractCovariance, AbstractMatrixFactor
-from ._dense_covariance import DenseFactor, symmetric, without_masked
+from ._covariance import (
+    AbstractCovariance,
+    AbstractMatrixFactor,
+    DenseFactor,
+    symmetric,
+    without_masked,
+)
 from ._likelihood import as_scale
 
 

@@ -7,10 +7,10 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
-from ._layout import DataLayout
 from ._likelihood import (
     AbstractComparison,
     AbstractLikelihood,
+    DataLayout,
     count_used,
     where_used,
 )

@@ -10,8 +10,12 @@ from jaxtyping import Array, Float
 
 from ..._linalg import matmul
 from ..._validation import as_floating, is_traced
-from ._covariance import AbstractCovariance, AbstractMatrixFactor
-from ._dense_covariance import DenseFactor, without_masked
+from ._covariance import (
+    AbstractCovariance,
+    AbstractMatrixFactor,
+    DenseFactor,
+    without_masked,
+)
 
 
 class ToeplitzCovariance(AbstractCovariance):

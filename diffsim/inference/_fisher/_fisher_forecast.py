@@ -9,26 +9,29 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from .._jit._fresh_jit import reading
-from .._linalg import matmul
-from .._tracer_errors import FORWARD_ONLY, REVERSE_ONLY, UNROLL
-from .._types import PyTree
-from .._validation import is_traced
-from ._argument_order import explain_swapped
-from ._fisher_information import Fisher
-from ._fisher_operator import FisherOperator
-from ._fit import warn_of_single_precision
-from ._fit_diagnostics import at_finer_steps
-from ._fit_options import check_count
-from ._information import expected_information, observed_information
-from ._posterior import (
+from ..._jit._fresh_jit import reading
+from ..._linalg import matmul
+from ..._tracer_errors import FORWARD_ONLY, REVERSE_ONLY, UNROLL
+from ..._types import PyTree
+from ..._validation import is_traced
+from .._fit_diagnosis import explain_swapped
+from .._fit_loop import check_count
+from .._posterior import (
     Posterior,
+    at_finer_steps,
     explain_derivatives,
     likelihoods_of,
     posterior,
+    remember,
+    warn_of_single_precision,
 )
-from ._remembered import remember
-from ._sampled_information import sampled_information
+from ._fisher_information import Fisher
+from ._fisher_operator import FisherOperator
+from ._information import (
+    expected_information,
+    observed_information,
+    sampled_information,
+)
 
 
 #: Parameters from which a matrix is not made: it takes 0.8 GB, and its factor and its

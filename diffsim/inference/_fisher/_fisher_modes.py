@@ -7,19 +7,19 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, ArrayLike, Float
 
-from .._linalg import matmul
-from .._results import RESULTS
-from .._text_table import (
+from ..._linalg import matmul
+from ..._results import RESULTS
+from ..._text_table import (
     MOST_ROWS,
     Block,
     Table,
     html_representation,
     text_representation,
 )
-from .._types import PyTree
-from .._validation import array_of, as_floating
-from ._parameters import Parameters
-from ._report import KINDS, check_alone, count_noun
+from ..._types import PyTree
+from ..._validation import array_of, as_floating
+from .._parameters import Parameters
+from .._report import KINDS, check_alone, count_noun
 
 
 class FisherModes(eqx.Module):

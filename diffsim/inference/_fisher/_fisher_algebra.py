@@ -10,18 +10,18 @@ import numpy as np
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array
 
-from .._linalg import matmul
-from .._parameter_selection import leaf_indices, select
-from .._results import RESULTS
-from .._types import PyTree
-from .._validation import (
+from ..._linalg import matmul
+from ..._parameter_selection import leaf_indices, select
+from ..._results import RESULTS
+from ..._types import PyTree
+from ..._validation import (
     array_of,
     as_floating,
     is_traced,
     not_negative,
     scalar,
 )
-from ._information_factor import (
+from .._information_factor import (
     information_rows,
     scaled_cholesky_factor,
     solve_information,

@@ -7,10 +7,10 @@ import jax
 import numpy as np
 from jaxtyping import Array, Float
 
-from .._jit._fresh_jit import fresh_jit
-from .._linalg import matmul
-from .._validation import array_of, as_floating
-from ._posterior import Posterior
+from ..._jit._fresh_jit import fresh_jit
+from ..._linalg import matmul
+from ..._validation import array_of, as_floating
+from .._posterior import Posterior
 
 
 class Dali(eqx.Module):
