@@ -38,7 +38,12 @@ if TYPE_CHECKING:
         sweeps as sweeps,
         verify as verify,
     )
-    from .inference import Free as Free, fisher as fisher, fit as fit
+    from .inference import (
+        Free as Free,
+        fisher as fisher,
+        fisher_operator as fisher_operator,
+        fit as fit,
+    )
     from .sweeps import sweep as sweep
 
 
@@ -50,6 +55,7 @@ _PACKAGES = ("cli", "inference", "pde", "plots", "problems", "sweeps", "verify")
 _HOMES = {
     "Free": "inference",
     "fisher": "inference",
+    "fisher_operator": "inference",
     "fit": "inference",
     "sweep": "sweeps",
 }

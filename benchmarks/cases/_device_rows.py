@@ -114,7 +114,7 @@ def _fisher(cells: int, dense: bool, tiny: bool) -> Rows:
         return row("matrix", seconds, deviation(fisher.matrix[0], first), share)
 
     def modes():
-        return ds.fisher(snapshot, start, noise=noise, dense=False).modes(count)
+        return ds.fisher_operator(snapshot, start, noise=noise).modes(count)
 
     def of_modes(modes, seconds):
         # A product is two runs, a tangent and the way back of a gradient.

@@ -1,11 +1,19 @@
 """Parameters from data: fits, error bars and forecasts for any simulation."""
 
-from ._fisher import Dali, Degeneracy, Fisher, FisherModes, FisherOperator, fisher
+from ._fisher import (
+    Dali,
+    Degeneracy,
+    Fisher,
+    FisherModes,
+    FisherOperator,
+    fisher,
+    fisher_operator,
+)
 from ._fit import fit
 from ._fit_loop import FitOptions
 from ._fit_result import Fit, FittedData, LocalOptimum, Propagated
-from ._free import Free, Transform
-from ._levenberg_marquardt import LevenbergMarquardt, LevenbergMarquardtState, Objective
+from ._free import Free
+from ._levenberg_marquardt import LevenbergMarquardt
 from ._likelihoods import (
     AbstractIndependentLikelihood,
     AbstractLikelihood,
@@ -44,19 +52,17 @@ __all__ = [
     "Gaussian",
     "GaussianProcess",
     "LevenbergMarquardt",
-    "LevenbergMarquardtState",
     "LocalOptimum",
     "LogDensity",
     "LogNormal",
-    "Objective",
     "Poisson",
     "Prior",
     "Profile",
     "Propagated",
     "StudentT",
     "ToeplitzCovariance",
-    "Transform",
     "fisher",
+    "fisher_operator",
     "fit",
     "log_density",
     "per_datum_gradients",

@@ -25,23 +25,22 @@ from ._posterior import Posterior, likelihoods_of
 
 
 _SECONDS = 1.0  # between two that are written
-#: What all parts together do: functions of priors and transforms have no part alone.
+#: All parts together: functions of priors and transforms have no part alone.
 _ALL = "loss"
 
 
 class Checkpoint:
-    """The file of a fit; nothing is kept without a path, or if `predict` is traced."""
+    """The file of a fit; nothing is kept if `predict` is traced."""
 
     def __init__(self, path: Any, experiment: Posterior, solver: Any):
-        self.path = None if path is None else pathlib.Path(path)
+        self.path: pathlib.Path | None = pathlib.Path(path)
         self.identity: dict[str, str] = {}
         self.saved, self.warned = time.monotonic(), False
-        if self.path is not None:
-            try:
-                self.identity = identity(experiment, solver)
-            # `predict` reads what is traced, and the fit is one compiled call.
-            except jax.errors.TracerArrayConversionError:
-                self.path = None
+        try:
+            self.identity = identity(experiment, solver)
+        # `predict` reads what is traced, and the fit is one compiled call.
+        except jax.errors.TracerArrayConversionError:
+            self.path = None
 
     def is_due(self) -> bool:
         """Whether the last one is old enough."""
@@ -56,7 +55,13 @@ class Checkpoint:
         try:
             save(self.path, content)
         except (OSError, ValueError) as error:  # no file, if it was replaced meanwhile
-            self._warn(error)
+            if not self.warned:
+                warnings.warn(
+                    f"checkpoint {str(self.path)!r} cannot be written ({error}); the "
+                    "fit goes on, and if it is interrupted it has to begin anew",
+                    stacklevel=4,
+                )
+            self.warned = True
         self.saved = time.monotonic()
 
     def load(self, like: PyTree, loss: Callable[[PyTree], tuple[Any, Any]]) -> PyTree:
@@ -69,12 +74,12 @@ class Checkpoint:
         with contextlib.suppress(OSError):  # reading it says why
             check_file("checkpoint", self.path)
         try:
-            found = load(self.path)
+            content = load(self.path)
         except FileNotFoundError:
             return like
         except (OSError, ValueError) as error:
             raise self._refusal(f"cannot be read ({error})") from error
-        state = self._state(found, like)
+        state = self._state(content, like)
         there, here = map(float, loss(state))
         # Processors differ in the last digits, which an optimum hardly sees.
         allowed = float(jnp.finfo(like.z.dtype).eps) ** 0.5 * (1 + abs(there))
@@ -85,50 +90,35 @@ class Checkpoint:
             )
         return state
 
-    def _state(self, found: Any, like: PyTree) -> PyTree:
-        if not isinstance(found, dict) or found.keys() != {"fit", "state"}:
+    def _state(self, content: Any, like: PyTree) -> PyTree:
+        if not isinstance(content, dict) or content.keys() != {"fit", "state"}:
             raise self._refusal("is a file of something else")
-        known = found["fit"]
-        differ = [k for k in self.identity if known.get(k) != self.identity[k]]
+        there, here = content["fit"], settings()
+        differ = [k for k in self.identity if there.get(k) != self.identity[k]]
         if differ:
-            told = self._differences(differ, known)
-            raise self._refusal(f"belongs to another fit (its {told})")
+            # With another model predict is another program.
+            implied = {_ALL, "predict"} if "model" in differ else {_ALL}
+            parts = [name for name in differ if name not in implied]
+            words = [
+                f"{name}, {there.get(name)} there and {here[name]} here"
+                if name in here
+                else name
+                for name in parts or ["prior or transform"]
+            ]
+            raise self._refusal(
+                f"belongs to another fit (its {', '.join(words)} differ)"
+            )
         arrays, rest = eqx.partition(like, eqx.is_array_like)
         leaves, structure = jax.tree.flatten(arrays)
         # The history, which comes last, has a row for every step.
-        if _types(found["state"][:-1]) != _types(leaves[:-1]):
+        if _types(content["state"][:-1]) != _types(leaves[:-1]):
             raise self._refusal("is of another release of diffsim or Optax")
-        return eqx.combine(jax.tree.unflatten(structure, found["state"]), rest)
-
-    def _differences(self, differ: list[str], there: dict[str, str]) -> str:
-        """Parts that differ, in words."""
-        # What predict does with another model is another program.
-        implied = {_ALL, "predict"} if "model" in differ else {_ALL}
-        parts = [name for name in differ if name not in implied]
-        parts = parts or ["prior or transform"]
-        here = settings()
-        told = [
-            f"{name}, {there.get(name)} there and {here[name]} here"
-            if name in here
-            else name
-            for name in parts
-        ]
-        return f"{', '.join(told)} differ"
+        return eqx.combine(jax.tree.unflatten(structure, content["state"]), rest)
 
     def _refusal(self, why: str) -> ValueError:
         path = str(self.path)
         return ValueError(
             f"checkpoint {path!r} {why}; delete it to begin anew, or name another file"
-        )
-
-    def _warn(self, error: Exception):
-        if self.warned:
-            return
-        self.warned = True
-        warnings.warn(
-            f"checkpoint {str(self.path)!r} cannot be written ({error}); the fit goes "
-            "on, and if it is interrupted it has to begin anew",
-            stacklevel=5,
         )
 
 
@@ -180,8 +170,8 @@ def _program(function: Any, *args: Any) -> str | None:
     arrays, rest = eqx.partition(args, eqx.is_array)
 
     def flat(arrays):
-        found = unwrapped(function)(*eqx.combine(arrays, rest))
-        return eqx.filter(found, eqx.is_array_like)
+        result = unwrapped(function)(*eqx.combine(arrays, rest))
+        return eqx.filter(result, eqx.is_array_like)
 
     with failures_as_nan():
         return program_digest(jax.make_jaxpr(flat)(arrays))
@@ -203,10 +193,10 @@ def _descent_step(solver: Any) -> Callable | None:
 
 
 def _data(experiment: Posterior) -> list[Any]:
-    """The data in use, their masks and layouts: what is masked may be anything."""
+    """The data in use, their masks and layouts: masked data may be anything."""
     if experiment.data is None or experiment.layouts is None:
         return []
-    found = []
+    used = []
     likelihoods = likelihoods_of(experiment).likelihoods
     parts = zip(experiment.data, experiment.layouts, likelihoods, strict=True)
     for vector, layout, likelihood in parts:
@@ -214,8 +204,8 @@ def _data(experiment: Posterior) -> list[Any]:
         if mask is not None:
             mask = np.asarray(mask)
             data = np.where(mask, data, np.zeros((), data.dtype))
-        found.append((data, mask, layout))
-    return found
+        used.append((data, mask, layout))
+    return used
 
 
 def _types(leaves: Any) -> list[Any]:

@@ -1,7 +1,6 @@
 """`fit`: the parameters of a model from data, with error bars."""
 
 import dataclasses
-import inspect
 from typing import Any
 
 import equinox as eqx
@@ -16,9 +15,9 @@ from .._jit._fresh_jit import fresh_jit, reading
 from .._results import RESULTS, is_outcome
 from .._tracer_errors import FORWARD_ONLY, REVERSE_ONLY, UNROLL
 from .._types import PyTree
-from .._validation import as_array, is_traced
+from .._validation import as_array, count, instance, is_traced
 from ._fit_diagnosis import explain_swapped, first_not_finite
-from ._fit_loop import FitOptions, check_count, linearize_at, run_fit_loop
+from ._fit_loop import FitOptions, linearize_at, run_fit_loop
 from ._fit_numbers import fit_result, on_plateau, solver_error
 from ._fit_result import Fit
 from ._levenberg_marquardt import LevenbergMarquardt, Objective
@@ -26,13 +25,11 @@ from ._optax_minimiser import OptaxDescent, has_line_search
 from ._optimum import (
     SearchResult,
     leave_saddle,
-    looks_for_saddles,
     off_saddle,
     optima,
     optimum,
     starting_at,
 )
-from ._parameters import Parameters
 from ._posterior import (
     Posterior,
     explain_derivatives,
@@ -134,14 +131,11 @@ def fit(
             "data must be arrays as predict returns them, got None; what data would "
             "tell, fisher(predict, model, noise=...) says without them"
         )
+    count("starts", starts)
     options = FitOptions() if options is None else options
-    check_count("starts", starts)
-    if not isinstance(options, FitOptions):
-        raise ValueError(
-            f"options must be an inference.FitOptions(...), got {options!r}"
-        )
-    with explain_swapped(predict, model, data, order="fit(predict, model, data)"):
-        found = posterior(
+    instance("options", options, FitOptions, "inference.FitOptions(...)")
+    try:
+        experiment = posterior(
             predict,
             model,
             data,
@@ -151,17 +145,36 @@ def fit(
             fixed=options.fixed,
             batches=options.batches,
         )
-        solver = _solver(solver, found)
-        solver = _for_batches(solver, starts, options)
-        explained = explain_derivatives(found, forward=_FORWARD, reverse=_REVERSE)
-        with reading(found, solver), explained:
-            fitted = _run_fit(found, solver, starts, options)
-    remember(fitted, found)
-    return fitted
+        solver = _as_solver(solver, experiment, starts, options)
+        explained = explain_derivatives(experiment, forward=_FORWARD, reverse=_REVERSE)
+        with reading(experiment, solver), explained:
+            result = _run_fit(experiment, solver, starts, options)
+    except Exception as error:
+        explain_swapped(error, predict, model, data, "fit(predict, model, data)")
+        raise
+    remember(result, experiment)
+    return result
 
 
-def _for_batches(solver: Any, starts: Any, options: FitOptions) -> object:
-    """The solver that goes from batch to batch, if there are any."""
+def _as_solver(
+    solver: Any, experiment: Posterior, starts: int, options: FitOptions
+) -> optx.AbstractLeastSquaresSolver | optx.AbstractMinimiser:
+    """A solver of ours or of Optimistix that can do what the experiment asks."""
+    if solver is None:
+        solver = LevenbergMarquardt()
+    elif isinstance(solver, optax.GradientTransformation):
+        start = experiment.parameters.z_start
+        searches_lines = has_line_search(solver, start)
+        solver = OptaxDescent(optimizer=solver, searches_lines=searches_lines)
+    kinds = (optx.AbstractMinimiser, optx.AbstractLeastSquaresSolver)
+    instance("solver", solver, kinds, "optax.adam(1e-2) or LevenbergMarquardt()")
+    sums_squares = not isinstance(solver, (optx.AbstractMinimiser, LevenbergMarquardt))
+    if sums_squares and (experiment.varies or not experiment.is_plain):
+        raise ValueError(
+            f"solver {type(solver).__name__} minimises sums of squares only, and "
+            "noise that depends on the model adds ln sigma, as noise that is not "
+            "Gaussian adds other terms; use LevenbergMarquardt or a minimiser"
+        )
     if options.batches is None:
         return solver
     if not isinstance(solver, OptaxDescent) or solver.searches_lines or starts != 1:
@@ -177,187 +190,126 @@ def _for_batches(solver: Any, starts: Any, options: FitOptions) -> object:
     return dataclasses.replace(solver, stochastic=True)
 
 
-def _run_fit(found: Posterior, solver: Any, starts: int, options: FitOptions) -> Fit:
-    end = _search(found, solver, starts, options)
-    rises = jnp.zeros(end.z.shape, bool)
-    if looks_for_saddles(found, solver, options):
-        moved, rises = leave_saddle(found, end.z)
-        if not is_traced(moved) and jnp.any(moved != end.z):
+def _run_fit(
+    experiment: Posterior, solver: Any, starts: int, options: FitOptions
+) -> Fit:
+    """Search, leave saddles, make error bars, and judge them."""
+    is_ours = isinstance(solver, LevenbergMarquardt)
+    # Where noise has parameters, and derivatives are taken forward anyway.
+    forward = solver.mode != "reverse" if is_ours else options.covariance
+    leaves_saddles = experiment.varies and forward
+    searched = _search(experiment, solver, starts, options, leaves_saddles)
+    rises = jnp.zeros(searched[0].shape, bool)
+    if leaves_saddles:
+        moved, rises = leave_saddle(experiment, searched[0])
+        if not is_traced(moved) and jnp.any(moved != searched[0]):
             # A checkpoint is that of the search which came here.
             options = dataclasses.replace(options, checkpoint=None)
-            end = _search(starting_at(found, moved), solver, 1, options)
-            rises = rises & (moved == end.z)
-    return _conclude(found, solver, end, rises, options)
+            start = starting_at(experiment, moved)
+            searched = _search(start, solver, 1, options, leaves_saddles)
+            rises = rises & (moved == searched[0])
+    z, search, state, history = searched
+
+    by = solver if is_ours else LevenbergMarquardt()
+    # The steps of a search with ln sigma have a curvature of their own.
+    if options.observed and options.covariance:
+        experiment = experiment.with_observed_information()
+        state = linearize_at(experiment, by, z)
+    elif options.covariance if state is None else not experiment.is_plain:
+        expected = experiment.with_expected_information(slopes=True)
+        state = linearize_at(expected, by, z)
+    statistics = (_objective(experiment, z) if state is None else state.aux).extra
+    at_end = statistics.at_end | rises
+    statistics = eqx.tree_at(lambda x: x.at_end, statistics, at_end)
+    result = fit_result(experiment, z, search, state, statistics, history)
+
+    if is_traced(result.chi2):
+        return result
+    if search.steps == 0 or not jnp.isfinite(result.chi2):
+        culprit = first_not_finite(experiment, result.values)
+        result = dataclasses.replace(result, culprit=culprit)
+    has_run = is_outcome(statistics.result, RESULTS.successful)
+    if not options.covariance or not has_run:
+        return result
+    numbers = result.values, result.stderr, result.sigma_scale
+    flat = on_plateau(experiment, *numbers)
+    if flat.any():
+        flat = result.undetermined | flat
+        result = eqx.tree_at(lambda fit: fit.undetermined, result, flat)
+    if not options.solver_error:
+        return result
+    error = solver_error(experiment, by, z) / result.sigma_scale
+    return eqx.tree_at(lambda fit: fit.solver_error, result, error)
 
 
-def _search(found: Posterior, solver: Any, starts: int, options: FitOptions) -> "_End":
-    inner = found
-    if found.parameters.has_bounds and not _keeps_bounds(solver):
-        inner = without_bounds(found)
+def _search(
+    experiment: Posterior,
+    solver: Any,
+    starts: int,
+    options: FitOptions,
+    leaves_saddles: bool,
+) -> tuple[Array, SearchResult, Any, dict[str, Any]]:
+    """Where and how a search ended, Levenberg-Marquardt's state there, and history."""
+    is_ours = isinstance(solver, (LevenbergMarquardt, OptaxDescent))
+    # A line search, or a Hessian made of gradients, knows nothing of a projection.
+    keeps_bounds = is_ours and not getattr(solver, "searches_lines", False)
+    inner = experiment
+    if experiment.parameters.has_bounds and not keeps_bounds:
+        inner = without_bounds(experiment)
     z = inner.parameters.z_start
-    marched = None
-    ours = isinstance(solver, (LevenbergMarquardt, OptaxDescent))
     is_concrete = not any(map(is_traced, jax.tree.leaves((inner, z))))
-    if not is_concrete and looks_for_saddles(found, solver, options):
+    if leaves_saddles and not is_concrete:
         z, _ = off_saddle(inner, z)
-    if ours and starts == 1 and is_concrete:
-        marched = run_fit_loop(inner, solver, z, options)
-    if marched is None:
-        end = _search_optimum(
-            inner, solver, _starts(inner, z, starts, options), options.max_steps
+    ended = None
+    if is_ours and starts == 1 and is_concrete:
+        ended = run_fit_loop(inner, solver, z, options)
+    state, history = None, {}
+    if ended is not None:
+        z, state, history = ended
+        search = SearchResult(
+            loss=state.value,
+            result=state.result,
+            steps=as_array(np.array(len(history["loss"]))),
+            rejected=jnp.asarray(getattr(state, "rejected", 0)),
+            non_finite=state.non_finite,
+            held=as_array(np.zeros(z.shape, bool)),
         )
+        state = state if isinstance(solver, LevenbergMarquardt) else None
     else:
-        end = _end_of_loop(solver, *marched)
-    if inner is not found:
-        end = _End(_within_bounds(found, inner, end.z), end.search, None, end.history)
-    return end
-
-
-def _keeps_bounds(solver: Any) -> bool:
-    """Whether points are projected onto bounds, and the search goes on from there.
-
-    A line search, or a Hessian made of gradients, knows nothing of a projection.
-    """
-    if isinstance(solver, OptaxDescent):
-        return not solver.searches_lines
-    return isinstance(solver, LevenbergMarquardt)
+        # The given start first, the others around it within the bounds, and anywhere
+        # on circles.
+        key = jax.random.key(options.seed)
+        away = jax.random.normal(key, (starts, z.size), z.dtype).at[0].set(0)
+        moves = inner.parameters.scattered(away, options.start_scatter)
+        every = jnp.clip(z + moves, *inner.parameters.limits)
+        if starts == 1:
+            z, search = _optimum(inner, solver, every[0], options.max_steps)
+        else:
+            every, searches = _optima(inner, solver, every, options.max_steps)
+            history = {
+                "starts_loss": searches.loss,
+                "starts_values": jax.vmap(inner.parameters.values)(every),
+                "starts_converged": jnp.asarray(searches.result == RESULTS.successful),
+            }
+            z, search = every[0], jax.tree.map(lambda x: x[0], searches)
+    if inner is experiment:
+        return z, search, state, history
+    return _within_bounds(experiment, inner, z), search, None, history
 
 
 @fresh_jit
-def _within_bounds(found: Posterior, inner: Posterior, z: Array) -> Array:
+def _within_bounds(experiment: Posterior, inner: Posterior, z: Array) -> Array:
     """Coordinates of the bounded search; one that nearly is a bound is that bound."""
-    at = found.parameters.coordinates.coordinates(inner.parameters.values(z))
-    lower, upper = found.parameters.limits().values()
-    near = jnp.finfo(z.dtype).eps ** 0.5 * (1 + jnp.abs(at))
-    at = jnp.where(at - lower <= near, lower, at)
-    return jnp.where(upper - at <= near, upper, at)
+    z = experiment.parameters.coordinates.coordinates(inner.parameters.values(z))
+    lower, upper = experiment.parameters.limits
+    near = jnp.finfo(z.dtype).eps ** 0.5 * (1 + jnp.abs(z))
+    z = jnp.where(z - lower <= near, lower, z)
+    return jnp.where(upper - z <= near, upper, z)
 
 
-class _End(eqx.Module):
-    z: Array
-    search: SearchResult
-    state: Any
-    history: dict[str, Any]
-
-
-def _end_of_loop(solver: Any, z: Array, state: Any, history: dict[str, Any]) -> _End:
-    search = SearchResult(
-        loss=state.value,
-        result=state.result,
-        steps=as_array(np.array(len(history["loss"]))),
-        rejected=jnp.asarray(getattr(state, "rejected", 0)),
-        non_finite=state.non_finite,
-        held=as_array(np.zeros(z.shape, bool)),
-    )
-    complete = isinstance(solver, LevenbergMarquardt)
-    return _End(z, search, state if complete else None, history)
-
-
-def _search_optimum(
-    found: Posterior, solver: Any, starts: Array, max_steps: int
-) -> _End:
-    """The pure core, compiled, from one start or from many."""
-    if starts.shape[0] == 1:
-        z, search = _optimum(found, solver, starts[0], max_steps)
-        return _End(z, search, None, {})
-    every, searches = _optima(found, solver, starts, max_steps)
-    values = jax.vmap(found.parameters.values)(every)
-    converged = jnp.asarray(searches.result == RESULTS.successful)
-    history = {
-        "starts_loss": searches.loss,
-        "starts_values": values,
-        "starts_converged": converged,
-    }
-    best = jax.tree.map(lambda x: x[0], searches)
-    return _End(every[0], best, None, history)
+@fresh_jit
+def _objective(experiment: Posterior, z: Array) -> Objective:
+    return experiment.objective_at(z)
 
 
 _optimum, _optima = fresh_jit(optimum), fresh_jit(optima)
-
-
-@fresh_jit
-def _objective(found: Posterior, z: Array) -> Objective:
-    return found.objective_at(z)
-
-
-def _starts(found: Posterior, z: Array, count: int, options: FitOptions) -> Array:
-    """`count` starts, the given one first, the others around it within the bounds.
-
-    On circles they are anywhere.
-    """
-    key = jax.random.key(options.seed)
-    away = jax.random.normal(key, (count, z.size), z.dtype).at[0].set(0)
-    moves = found.parameters.scattered(away, options.start_scatter)
-    return jnp.clip(z + moves, *found.parameters.limits().values())
-
-
-def _conclude(
-    found: Posterior, solver: Any, end: _End, rises: Array, options: FitOptions
-) -> Fit:
-    state = end.state
-    by = solver if isinstance(solver, LevenbergMarquardt) else LevenbergMarquardt()
-    # The steps of a search with ln sigma have a curvature of their own.
-    if options.observed and options.covariance:
-        found = found.with_observed_information()
-        state = linearize_at(found, by, end.z)
-    elif options.covariance if state is None else not found.is_plain:
-        state = linearize_at(found.with_expected_information(slopes=True), by, end.z)
-    aux = _objective(found, end.z) if state is None else state.aux
-    facts = eqx.tree_at(lambda x: x.at_end, aux.extra, aux.extra.at_end | rises)
-    fitted = fit_result(found, end.z, end.search, state, facts, end.history)
-    if is_traced(fitted.chi2):
-        return fitted
-    if end.search.steps == 0 or not jnp.isfinite(fitted.chi2):
-        culprit = first_not_finite(found, fitted.values)
-        fitted = dataclasses.replace(fitted, culprit=culprit)
-    known = options.covariance
-    if not known or not is_outcome(aux.extra.result, RESULTS.successful):
-        return fitted
-    numbers = fitted.values, fitted.stderr, fitted.sigma_scale
-    flat = on_plateau(found, *numbers)
-    if flat.any():
-        flat = fitted.undetermined | flat
-        fitted = eqx.tree_at(lambda fit: fit.undetermined, fitted, flat)
-    if not options.solver_error:
-        return fitted
-    error = solver_error(found, by, end.z) / fitted.sigma_scale
-    return eqx.tree_at(lambda fit: fit.solver_error, fitted, error)
-
-
-def _solver(
-    given: Any, found: Posterior
-) -> optx.AbstractLeastSquaresSolver | optx.AbstractMinimiser:
-    """A solver of ours or of Optimistix that can do what the experiment asks."""
-    if given is None:
-        return LevenbergMarquardt()
-    if isinstance(given, optax.GradientTransformation):
-        return _descent(given, found.parameters)
-    if inspect.isroutine(given) or isinstance(given, type):
-        name = given.__name__
-        call = "1e-2" if inspect.isfunction(given) else ""
-        raise ValueError(
-            f"solver must be an optimizer and not what makes one, got {name}; call it: "
-            f"{name}({call})"
-        )
-    least_squares = isinstance(given, optx.AbstractLeastSquaresSolver)
-    if not isinstance(given, (optx.AbstractMinimiser, LevenbergMarquardt)):
-        if not least_squares:
-            raise ValueError(
-                "solver must be an Optax optimizer or an Optimistix least-squares "
-                f"solver or minimiser, got {type(given).__name__}"
-            )
-        if found.varies or not found.is_plain:
-            raise ValueError(
-                f"solver {type(given).__name__} minimises sums of squares only, and "
-                "noise that depends on the model adds ln sigma, as noise that is not "
-                "Gaussian adds other terms; use LevenbergMarquardt or a minimiser"
-            )
-    return given
-
-
-def _descent(
-    given: optax.GradientTransformation, parameters: Parameters
-) -> OptaxDescent:
-    return OptaxDescent(
-        optimizer=given, searches_lines=has_line_search(given, parameters.z_start)
-    )

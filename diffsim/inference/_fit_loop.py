@@ -1,7 +1,6 @@
 """Loop over fit steps: compiled steps, progress and resumption."""
 
 import dataclasses
-import itertools
 import math
 import pathlib
 import sys
@@ -18,7 +17,7 @@ from jaxtyping import Array, Float
 from .._jit._fresh_jit import fresh_jit
 from .._progress import progress_text, show_line
 from .._results import RESULTS
-from .._validation import is_traced
+from .._validation import count, is_traced
 from ._checkpoint import Checkpoint
 from ._levenberg_marquardt import (
     Evaluation,
@@ -96,32 +95,33 @@ class FitOptions:
     start_scatter: float = 0.3
 
     def __post_init__(self) -> None:
-        check_count("max_steps", self.max_steps)
+        count("max_steps", self.max_steps)
 
     def show(self, step: dict[str, Any]) -> None:
         """Tells `progress` about a step."""
         if callable(self.progress):
             self.progress(step)
         elif self.progress:
-            show_line(_line(step))
-
-    def begin(self) -> None:
-        """Begins the line, which waits for what is compiled for the first step."""
-        if self.progress is True:
-            show_line(progress_text("fit", "compiling"))
-
-    def finish(self) -> None:
-        """Ends the line that moved."""
-        if self.progress is True:
-            print(file=sys.stderr)
+            remaining_sigma = step["remaining_sigma"]
+            is_known, lost = not math.isnan(remaining_sigma), step["rejected"]
+            lost += step["non_finite"]
+            show_line(
+                progress_text(
+                    "fit",
+                    f"step {step['step']}",
+                    f"loss {step['loss']:.6g}",
+                    f"gradient {step['gradient_norm']:.1e}",
+                    f"{remaining_sigma:.1e} sigma to go" if is_known else "",
+                    f"{lost} rejected" if lost else "",
+                    seconds=step["seconds"],
+                )
+            )
 
 
 Solver = LevenbergMarquardt | OptaxDescent
 _NO_TAGS = frozenset()
-#: Functions, and their outputs, which our solvers ask nothing of to begin.
+#: In place of functions and their outputs, which our solvers do not read to begin.
 _UNASKED = cast(Any, None)
-#: In place of a batch where all data count.
-_ALL = object()
 _HISTORY = ("loss", "remaining_sigma", "gradient_norm", "seconds")
 
 
@@ -142,56 +142,72 @@ def run_fit_loop(
     history, arrays over steps. None if the prediction is traced: `predict` closes over
     a tracer, and only the pure core can go on.
     """
-    checkpoint = Checkpoint(options.checkpoint, experiment, solver)
-    at = FitState(z, initial_state(solver, z), np.zeros((0, len(_HISTORY))))
+    state: Any = initial_state(solver, z)
+    rows, checkpoint = [], None
+    if options.checkpoint is not None:
+        checkpoint = Checkpoint(options.checkpoint, experiment, solver)
+        saved = FitState(z, state, np.zeros((0, len(_HISTORY))))
 
-    def losses(at):
-        """The loss of a state, as it was and as it is."""
-        descends = isinstance(solver, OptaxDescent)
-        found, _ = evaluate(experiment, at.state.best if descends else at.z)
-        return at.state.value, found.value
+        def losses(saved):
+            """The loss of a state, as it was and as it is."""
+            descends = isinstance(solver, OptaxDescent)
+            point = saved.state.best if descends else saved.z
+            return saved.state.value, evaluate(experiment, point)[0].value
 
-    at = checkpoint.load(at, losses)
-    z, state, rows = at.z, at.state, list(np.asarray(at.history))
-    exhausted = False
-    options.begin()
-    given = options.batches is not None
-    batches = iter(options.batches) if given else itertools.repeat(_ALL)
+        saved = checkpoint.load(saved, losses)
+        z, state, rows = saved.z, saved.state, list(np.asarray(saved.history))
+
+    if options.progress is True:
+        show_line(progress_text("fit", "compiling"))
+    batches, ended = None, False
+    if options.batches is not None:
+        batches = iter(options.batches)
     began = time.monotonic()
     while not bool(state.done) and len(rows) < options.max_steps:
-        batch = next(batches, None)
-        exhausted = batch is None
-        if exhausted and not rows:
-            raise ValueError("batches must give at least one array of rows, got none")
-        if exhausted:
-            break
-        z, state = fit_step(_of_batch(experiment, batch), solver, z, state)
+        part = experiment
+        if batches is not None:
+            batch = next(batches, None)
+            if ended := batch is None:
+                break
+            part = _of_batch(experiment, batch)
+        z, state = fit_step(part, solver, z, state)
         if is_traced(state.value):
             return None
-        now = time.monotonic()
-        told = _progress(state, len(rows) + 1, now - began)
-        rows.append(np.array([told[name] for name in _HISTORY], float))
-        options.show(told)
-        if checkpoint.is_due():
+        step = _progress(state, len(rows) + 1, time.monotonic() - began)
+        rows.append(np.array([step[name] for name in _HISTORY], float))
+        options.show(step)
+        if checkpoint is not None and checkpoint.is_due():
             checkpoint.save(FitState(z, state, _history(rows)))
-    checkpoint.save(FitState(z, state, _history(rows)))
-    options.finish()
-    columns = _history(rows).T
-    history: dict[str, Any] = dict(zip(_HISTORY, columns, strict=True))
-    return *_complete(experiment, solver, z, state, exhausted), history
+    if ended and not rows:
+        raise ValueError("batches must give at least one array of rows, got none")
+    if checkpoint is not None:
+        checkpoint.save(FitState(z, state, _history(rows)))
+    if options.progress is True:
+        print(file=sys.stderr)  # ends the line that moved
+    history: dict[str, Any] = dict(zip(_HISTORY, _history(rows).T, strict=True))
+
+    # Batches that end are no lack of steps; how far it is still to go, is said.
+    ran_out = not (bool(state.done) or ended or bool(getattr(state, "last", False)))
+    if isinstance(solver, OptaxDescent):
+        z = state.best
+    elif bool(state.stale):
+        state = eqx.tree_at(lambda s: s.last, state, jnp.array(True))
+        z, state = fit_step(experiment, solver, z, state)
+        ran_out = ran_out and not bool(state.newton <= solver.atol)
+    if ran_out and bool(state.result != RESULTS.prediction_not_finite):
+        over = RESULTS.nonlinear_max_steps_reached
+        state = eqx.tree_at(lambda s: s.result, state, over)
+    return z, state, history
 
 
 def _of_batch(experiment: Posterior, batch: Any) -> Posterior:
     """The experiment of some rows of the data."""
-    if batch is _ALL:
-        return experiment
-    rows = np.asarray(batch)
     assert experiment.batch is not None
-    count = experiment.batch.size
+    rows, size = np.asarray(batch), experiment.batch.size
     integers = rows.ndim == 1 and rows.size and np.issubdtype(rows.dtype, np.integer)
-    if not integers or rows.min() < 0 or rows.max() >= count:
+    if not integers or rows.min() < 0 or rows.max() >= size:
         raise ValueError(
-            f"batches must give arrays of row numbers from 0 to {count - 1}, got "
+            f"batches must give arrays of row numbers from 0 to {size - 1}, got "
             f"{batch!r:.60}"
         )
     return eqx.tree_at(lambda e: e.batch, experiment, jnp.asarray(rows))
@@ -210,7 +226,6 @@ def initial_state(solver: Solver, z: Array) -> LevenbergMarquardtState | Descent
 
 @eqx.filter_jit
 def _without_jacobian(z: Array) -> LevenbergMarquardtState:
-    """That of `LevenbergMarquardt`, whatever its options."""
     zero = jnp.zeros((), z.dtype)
     aux = jax.eval_shape(lambda: Objective(zero, zero, FitStatistics.none(z)))
     return LevenbergMarquardt().init(_UNASKED, z, None, {}, _UNASKED, aux, _NO_TAGS)
@@ -225,7 +240,7 @@ def fit_step(
     """
     if isinstance(solver, OptaxDescent):
         return _optax_step(experiment, solver, z, state)
-    bounds = tuple(experiment.parameters.limits().values())
+    bounds = experiment.parameters.limits
     if bool(state.stale):
         linear = _linearize(experiment, solver, z, state)
         if is_traced(linear.value):
@@ -234,17 +249,17 @@ def fit_step(
     if bool(state.done):
         return z, state
     trial = _propose(solver, z, bounds, state)
-    found, _ = evaluate(experiment, trial.point)
-    return _accept_or_reject(solver, z, trial, found, state)
+    evaluated, _ = evaluate(experiment, trial.point)
+    return _accept_or_reject(solver, z, trial, evaluated, state)
 
 
 def linearize_at(
     experiment: Posterior, solver: LevenbergMarquardt, z: Array
 ) -> LevenbergMarquardtState:
     """The state with the Jacobian at `z`, where another solver has ended."""
-    state = initial_state(solver, z)
+    state = _without_jacobian(z)
     linear = _linearize(experiment, solver, z, state)
-    bounds = tuple(experiment.parameters.limits().values())
+    bounds = experiment.parameters.limits
     return _update_linearization(solver, z, bounds, linear, state)
 
 
@@ -252,7 +267,8 @@ def linearize_at(
 def _optax_step(experiment: Posterior, solver: OptaxDescent, z: Array, state: Any):
     # A pytree and no function made here, which an optimizer's would be traced anew for.
     loss = eqx.Partial(_loss, experiment)
-    options = experiment.parameters.limits()
+    lower, upper = experiment.parameters.limits
+    options = {"lower": lower, "upper": upper}
     return solver.step(loss, z, None, options, state, _NO_TAGS)[:2]
 
 
@@ -275,84 +291,33 @@ def evaluate(
 ) -> tuple[Evaluation, tuple[Float[Array, " number"], ...]]:
     """Evaluate `z` without a Jacobian: the loss, and the predictions behind it."""
     if experiment.curvature == "observed":
-        # The second derivative is nothing that a trial needs.
+        # A trial needs no second derivative.
         values = experiment.parameters.values(z)
-        found = experiment.compared(values)
-        rows, aux = z, experiment.objective_of(found, values)
+        compared = experiment.compared(values)
+        rows, aux = z, experiment.objective_of(compared, values)
     else:
-        rows, aux, found = experiment.evaluated(z)
-    return evaluation(rows, aux, z.size), found.masked_predictions
+        rows, aux, compared = experiment.evaluated(z)
+    return evaluation(rows, aux, z.size), compared.masked_predictions
 
 
-@eqx.filter_jit
-def _update_linearization(solver, z, bounds, linear, state):
-    return solver.update_linearization(z, bounds, linear, state)
-
-
-@eqx.filter_jit
-def _propose(solver, z, bounds, state):
-    return solver.proposed(z, bounds, state)
-
-
-@eqx.filter_jit
-def _accept_or_reject(solver, z, trial, found, state):
-    return solver.accept_or_reject(z, trial, found, state)
-
-
-def _complete(
-    experiment: Posterior, solver: Solver, z: Array, state: Any, exhausted: bool
-) -> tuple[Array, Any]:
-    """The point to return, and its state, also where steps ran out before that."""
-    # Batches that end are no lack of steps; how far it is still to go, is said.
-    ran_out = not bool(state.done) and not exhausted
-    ran_out = ran_out and not bool(getattr(state, "last", False))
-    if isinstance(solver, OptaxDescent):
-        z = state.best
-    elif bool(state.stale):
-        state = eqx.tree_at(lambda s: s.last, state, jnp.array(True))
-        z, state = fit_step(experiment, solver, z, state)
-        ran_out = ran_out and not bool(state.newton <= solver.atol)
-    if ran_out and bool(state.result != RESULTS.prediction_not_finite):
-        over = RESULTS.nonlinear_max_steps_reached
-        state = eqx.tree_at(lambda s: s.result, state, over)
-    return z, state
-
-
-def _gradient_norm(state: Any) -> float:
-    """Of the loss by the coordinates, where the last Jacobian or gradient was made."""
-    if isinstance(state, DescentState):
-        return float(state.gradient_norm)
-    root, scale = np.asarray(state.root), np.asarray(state.scale)
-    return float(np.linalg.norm(root[:-1, :-1].T.dot(root[:-1, -1]) * scale))
+# The parts of a step that call no user's function are the same for every fit.
+_update_linearization = eqx.filter_jit(LevenbergMarquardt.update_linearization)
+_propose = eqx.filter_jit(LevenbergMarquardt.proposed)
+_accept_or_reject = eqx.filter_jit(LevenbergMarquardt.accept_or_reject)
 
 
 def _progress(state: Any, step: int, seconds: float) -> dict[str, Any]:
+    if isinstance(state, DescentState):
+        norm = float(state.gradient_norm)
+    else:  # of the loss by the coordinates, where the last Jacobian was made
+        root, scale = np.asarray(state.root), np.asarray(state.scale)
+        norm = float(np.linalg.norm(root[:-1, :-1].T.dot(root[:-1, -1]) * scale))
     return {
         "step": step,
         "loss": float(getattr(state, "latest", state.value)),
         "remaining_sigma": float(getattr(state, "newton", np.nan)),
-        "gradient_norm": _gradient_norm(state),
+        "gradient_norm": norm,
         "rejected": int(getattr(state, "rejected", 0)),
         "non_finite": int(state.non_finite),
         "seconds": seconds,
     }
-
-
-def check_count(name: str, value: Any):
-    """Raise `ValueError` unless `value` is an integer of at least 1."""
-    if not isinstance(value, int | np.integer) or value < 1:
-        raise ValueError(f"{name} must be an integer of at least 1, got {value!r}")
-
-
-def _line(step: dict[str, Any]) -> str:
-    remaining_sigma = step["remaining_sigma"]
-    lost = step["rejected"] + step["non_finite"]
-    return progress_text(
-        "fit",
-        f"step {step['step']}",
-        f"loss {step['loss']:.6g}",
-        f"gradient {step['gradient_norm']:.1e}",
-        "" if math.isnan(remaining_sigma) else f"{remaining_sigma:.1e} sigma to go",
-        f"{lost} rejected" if lost else "",
-        seconds=step["seconds"],
-    )

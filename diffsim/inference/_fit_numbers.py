@@ -40,50 +40,74 @@ def fit_result(
     z: Array,
     search: SearchResult,
     state: Any,
-    facts: FitStatistics,
+    statistics: FitStatistics,
     history: Any,
 ) -> Fit:
     """The `Fit` at the coordinates `z`; `state`, if any, has the Jacobian there."""
     parameters, unknown = experiment.parameters, experiment.scale_is_unknown
+    coordinates, names = parameters.coordinates, parameters.names
     numbers, root = _numbers(
-        parameters.coordinates,
-        z,
-        search.result,
-        state,
-        facts,
-        unknown,
-        (parameters.z_lower, parameters.z_upper),
+        coordinates, z, search.result, state, statistics, unknown, parameters.limits
     )
+    values = numbers["values"]
     fisher = None
     if root is not None:
-        good, names = RESULTS.successful, parameters.names
-        fisher = Fisher(*root, None, good, names, experiment.curvature)
+        kind = experiment.curvature
+        fisher = Fisher(*root, None, RESULTS.successful, names, kind)
+    tied_names = tuple(x for tied in parameters.tied for x in tied.selection.names)
+    tied = (jnp.zeros(0, values.dtype),) * 2
+    if tied_names:
+        tied = _tied_numbers(parameters, values, numbers["covariance"])
+    likelihoods = likelihoods_of(experiment).likelihoods
+    convention = (
+        "sigma from the noise model and its parameters: error bars not rescaled"
+    )
+    if not experiment.varies:
+        convention = "; ".join(dict.fromkeys(one.convention for one in likelihoods))
     return Fit(
         **numbers,
-        model=_model(parameters, numbers["values"]),
+        model=_model(parameters, values),
         fisher=fisher,
         start=parameters.start,
         lower=parameters.lower,
         upper=parameters.upper,
-        chi2=facts.chi2,
-        size=facts.size,
+        chi2=statistics.chi2,
+        size=statistics.size,
         loss=search.loss,
         steps=search.steps,
         rejected=search.rejected,
         non_finite=search.non_finite,
         history=history,
-        names=parameters.names,
+        names=names,
         units=parameters.units,
-        circular=parameters.coordinates.turns.entries,
-        **_tied(parameters, numbers["values"], numbers["covariance"]),
-        convention=_convention(experiment),
-        judges_misfit=_judges_misfit(experiment),
+        circular=coordinates.turns.entries,
+        tied_names=tied_names,
+        tied_values=tied[0],
+        tied_stderr=tied[1],
+        convention=convention,
+        judges_misfit=not unknown and all(one.judges_misfit for one in likelihoods),
     )
 
 
 @fresh_jit
 def _model(parameters: Parameters, values: Array) -> PyTree:
     return parameters.model(values)
+
+
+@fresh_jit
+def _tied_numbers(parameters: Parameters, values: Array, covariance: Array):
+    """Parameters that follow others, and their error bars to first order."""
+
+    def numbers(x: Array) -> Array:
+        model = parameters.model(x)
+        return jnp.concatenate([tied.values(model) for tied in parameters.tied])
+
+    jacobian = jax.jacfwd(numbers)(values)
+    # One of them may depend on few parameters, of which the others may be open.
+    products = jacobian[:, :, None] * covariance * jacobian[:, None, :]
+    used = (jacobian[:, :, None] != 0) & (jacobian[:, None, :] != 0)
+    variance = jnp.sum(jnp.where(used, products, 0), axis=(1, 2))
+    return numbers(values), jnp.sqrt(variance)
 
 
 # Compiled without names and `predict`, so that fits of one size share it.
@@ -93,25 +117,32 @@ def _numbers(
     z: Array,
     searched: RESULTS,
     state: Any,
-    facts: FitStatistics,
+    statistics: FitStatistics,
     unknown: bool,
     limits: tuple[Array, Array],
 ) -> tuple[dict[str, Any], tuple[Array, Array] | None]:
     """The numbers of a `Fit`, and root and scale of its information."""
-    n = z.size
-    values = coordinates.values(z)
-    held = facts.at_end
+    n, chi2, size = z.size, statistics.chi2, statistics.size
+    values, held = coordinates.values(z), statistics.at_end
     if state is not None:
-        scatter = jnp.where(unknown, jnp.sqrt(facts.chi2 / facts.size), 1)
+        scatter = jnp.where(unknown, jnp.sqrt(chi2 / size), 1)
         held = _held(coordinates, z, state, limits, scatter, held)
-    dof = facts.size - n + jnp.sum(held)
-    sigma = estimated_sigma(facts.chi2, dof) if unknown else jnp.ones((), z.dtype)
+    dof = size - n + jnp.sum(held)
+    sigma = estimated_sigma(chi2, dof) if unknown else jnp.ones((), z.dtype)
     root, unit, scale = None, jnp.full((n, n), jnp.nan, z.dtype), jnp.ones(n, z.dtype)
+    remaining = jnp.full_like(sigma, jnp.nan)
     if state is not None:
         root = _root(coordinates, z, state, sigma)
-        unit, scale = _conditional_covariance(root[0], held), root[1]
+        # The unit covariance of the others with what a bound holds fixed.
+        rows = [jnp.where(held, 0, root[0]), jnp.diag(held.astype(z.dtype))]
+        unit, scale = unit_covariance(triangular_root(jnp.concatenate(rows))), root[1]
+        # In units of the error bars; the solver stops by the scatter of its own rows.
+        _, length = newton_step(state.root, held)
+        remaining = jnp.where(length == 0, 0, length / sigma)
     stderr = standard_deviations(unit, scale)
-    log_prob, k = _log_prob(facts, unknown), facts.size - dof
+    log_prob, k = statistics.log_prob, size - dof
+    if unknown:  # by the most likely factor to all sigma, √(χ²/N)
+        log_prob = log_prob - (size * (jnp.log(chi2 / size) + 1) - chi2) / 2
     # Last: a NaN before would be one in derivatives of the other error bars.
     stderr = jnp.where(held, jnp.nan, stderr)
     either = held[:, None] | held[None, :]
@@ -126,9 +157,9 @@ def _numbers(
         "sigma_scale": sigma,
         "log_prob": log_prob,
         "aic": 2 * k - 2 * log_prob,
-        "bic": k * jnp.log(facts.size) - 2 * log_prob,
-        "remaining_sigma": _remaining_sigma(state, held, sigma),
-        "status": _status(searched, facts, state, held),
+        "bic": k * jnp.log(size) - 2 * log_prob,
+        "remaining_sigma": remaining,
+        "status": _status(searched, statistics, state, held),
         "solver_error": jnp.full(n, jnp.nan, z.dtype),
     }, root
 
@@ -149,9 +180,9 @@ def _held(
 ) -> Bool[Array, " parameter"]:
     """Parameters that ended at a bound, or on the way to the end of a range.
 
-    A range ends where a transform does, as that of a log at 0, and where what the
-    data see is even in a parameter, as the variance is in a jitter: there error bars
-    grow without end while the loss still falls.
+    A range ends where a transform does, as that of a log at 0, and where data see an
+    even function of a parameter, as the variance is of a jitter: there error bars grow
+    without end while the loss still falls.
     """
     root = state.root[:-1, :-1]
     # Without a slope nothing pushes it there, as a jitter of 0.
@@ -164,21 +195,13 @@ def _held(
         jnp.isinf(end) & (jnp.abs(z) <= _NOTHING) & (z * far < 0)
     )
     endless = _ENDLESS * jnp.linalg.norm(root, axis=0) * state.scale < scatter
-    # One that runs away, as of an exponential to 0, has no end: it is undetermined.
+    # One that runs away, as of an exponential to 0, is undetermined.
     held = held | (endless & ends & (gradient != 0)) | (at_end & (flat | ~endless))
     # A logit at 1 is so close that nothing is left of a slope.
     values, reached = coordinates.values(z), jnp.zeros(z.shape, bool)
     for side in (-jnp.inf, jnp.inf):
         reached |= values == coordinates.values(jnp.full_like(z, side))
     return held | reached
-
-
-def _remaining_sigma(state: Any, held: Array, sigma: Array) -> Array:
-    """In units of the error bars; the solver stops by the scatter of its own rows."""
-    if state is None:
-        return jnp.full_like(sigma, jnp.nan)
-    _, length = newton_step(state.root, held)
-    return jnp.where(length == 0, 0, length / sigma)
 
 
 def _root(
@@ -193,31 +216,17 @@ def _root(
     return root / norms, norms * state.scale / jnp.abs(slope) / sigma
 
 
-def _conditional_covariance(root: Array, held: Array) -> Array:
-    """Unit covariance of the others with what a bound holds fixed."""
-    rows = [jnp.where(held, 0, root), jnp.diag(held.astype(root.dtype))]
-    return unit_covariance(triangular_root(jnp.concatenate(rows)))
-
-
-def _log_prob(facts: FitStatistics, unknown: bool) -> Array:
-    """ln L, by the most likely factor to all sigma where that is unknown, √(χ²/N)."""
-    if not unknown:
-        return facts.log_prob
-    most_likely = facts.size * (jnp.log(facts.chi2 / facts.size) + 1)
-    return facts.log_prob - (most_likely - facts.chi2) / 2
-
-
 def _status(
-    searched: RESULTS, facts: FitStatistics, state: Any, held: Array
+    searched: RESULTS, statistics: FitStatistics, state: Any, held: Array
 ) -> RESULTS:
-    """The search's; where the prediction failed, what the simulation says of it."""
-    ran = facts.result == RESULTS.successful
+    """The search's, or where the prediction failed the simulation's."""
+    ran = statistics.result == RESULTS.successful
     blind = searched == RESULTS.prediction_not_finite
     keep = jnp.asarray(ran) | ~jnp.asarray(blind)
-    result = RESULTS.where(keep, searched, facts.result)
+    result = RESULTS.where(keep, searched, statistics.result)
     if state is None:
         return result
-    # Small updates are no optimum: what a schedule or a line search makes them is.
+    # Updates are small where a schedule or a line search makes them so, too.
     (_, before), (_, now) = (newton_step(state.root, x) for x in (state.held, held))
     # In the units of the search, less what ended at the end of a range.
     length = state.newton * jnp.where(before > 0, now / before, 0)
@@ -227,44 +236,6 @@ def _status(
     # No step goes on at the end of the range of a prediction.
     done = (result == RESULTS.no_progress) & is_near
     return RESULTS.where(done, RESULTS.successful, result)
-
-
-def _tied(parameters: Parameters, values: Array, covariance: Array) -> dict[str, Any]:
-    """Parameters that follow others, and their error bars to first order."""
-    names = tuple(name for one in parameters.tied for name in one.selection.names)
-    if not names:
-        nothing = jnp.zeros(0, values.dtype)
-        return {"tied_names": (), "tied_values": nothing, "tied_stderr": nothing}
-    found, stderr = _tied_numbers(parameters, values, covariance)
-    return {"tied_names": names, "tied_values": found, "tied_stderr": stderr}
-
-
-@fresh_jit
-def _tied_numbers(parameters: Parameters, values: Array, covariance: Array):
-    def numbers(x: Array) -> Array:
-        model = parameters.model(x)
-        return jnp.concatenate([one.values(model) for one in parameters.tied])
-
-    jacobian = jax.jacfwd(numbers)(values)
-    # One of them may depend on few parameters, of which the others may be open.
-    products = jacobian[:, :, None] * covariance * jacobian[:, None, :]
-    used = (jacobian[:, :, None] != 0) & (jacobian[:, None, :] != 0)
-    variance = jnp.sum(jnp.where(used, products, 0), axis=(1, 2))
-    return numbers(values), jnp.sqrt(variance)
-
-
-def _judges_misfit(experiment: Posterior) -> bool:
-    """Whether χ² says how well the model describes the data."""
-    likelihoods = likelihoods_of(experiment).likelihoods
-    known = not experiment.scale_is_unknown
-    return known and all(one.judges_misfit for one in likelihoods)
-
-
-def _convention(experiment: Posterior) -> str:
-    if experiment.varies:
-        return "sigma from the noise model and its parameters: error bars not rescaled"
-    clauses = [one.convention for one in likelihoods_of(experiment).likelihoods]
-    return "; ".join(dict.fromkeys(clauses))
 
 
 def solver_error(
@@ -288,8 +259,8 @@ def solver_error(
         return jnp.full(z.shape, jnp.nan, z.dtype)
     if not all(np.isfinite(change).all() for change in shift):
         return jnp.full(z.shape, jnp.inf, z.dtype)
-    changes = tuple(map(as_array, shift))
-    moved = eqx.tree_at(lambda e: e.shift, experiment, changes)
+    shift = tuple(map(as_array, shift))
+    moved = eqx.tree_at(lambda e: e.shift, experiment, shift)
     return _shift_in_error_bars(linearize_at(moved, solver, z).root)
 
 
@@ -304,7 +275,7 @@ def _predictions(experiment: Posterior, z: Array) -> tuple[Array, ...]:
     return experiment.compared(experiment.parameters.values(z)).masked_predictions
 
 
-# An error bar so many times a parameter and its start is looked at.
+# Error bars so many times a parameter and its start are checked.
 _SUSPICIOUS = 1e3
 # Where the loss is quadratic it rises by 1/2 at least an error bar away.
 _FLAT = 0.05
@@ -325,12 +296,12 @@ def on_plateau(
     """
     size = np.maximum(np.abs(values), np.abs(experiment.parameters.start))
     suspicious = np.isfinite(stderr) & (np.asarray(stderr) > _SUSPICIOUS * size)
-    found = np.zeros(values.size, bool)
+    is_flat = np.zeros(values.size, bool)
     for i in np.flatnonzero(suspicious):
         ends = [values.at[i].add(side * stderr[i]) for side in (1, -1)]
         rises = [_rise(experiment, values, end) / sigma_scale**2 for end in ends]
-        found[i] = any(float(rise) < _FLAT for rise in rises)
-    return found
+        is_flat[i] = any(float(rise) < _FLAT for rise in rises)
+    return is_flat
 
 
 @fresh_jit

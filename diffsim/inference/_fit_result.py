@@ -260,8 +260,7 @@ class Fit(eqx.Module):
         prediction is not linear within its error bars.
         """
         experiment = recall(self, "observed")
-        information, _ = observed_information(experiment, self.values)
-        return information
+        return observed_information(experiment, self.values)[0]
 
     def profile(self, name: str, level: float | int = 1.0) -> Profile:
         """The profile likelihood of a parameter: an asymmetric interval of n sigma.
@@ -283,7 +282,26 @@ class Fit(eqx.Module):
 
     def fitted_data(self) -> tuple[FittedData, ...]:
         """Data beside what the best fit expects of them, one for each data set."""
-        return fitted_data(recall(self, "fitted_data"), self.values)
+        experiment = recall(self, "fitted_data")
+        assert experiment.data is not None and experiment.layouts is not None
+        comparisons = _compared(experiment, self.values).comparisons
+        names = likelihoods_of(experiment).labels()
+        every = []
+        for i, comparison in enumerate(comparisons):
+            data, used = experiment.data[i], comparison.used
+            mean, spread = comparison.moments()
+            as_given = experiment.layouts[i].unflatten
+            every.append(
+                FittedData(
+                    data=as_given(data),
+                    expected=as_given(mean),
+                    stderr=as_given(spread),
+                    residuals=as_given(-comparison.residuals()),
+                    used=as_given(jnp.ones(data.shape, bool) if used is None else used),
+                    name=names[i],
+                )
+            )
+        return tuple(every)
 
     def propagate(self, function: Callable[[PyTree], PyTree]) -> Propagated:
         """A function of the model with its error bar, to first order.
@@ -291,12 +309,46 @@ class Fit(eqx.Module):
         `fit.propagate(lambda m: jnp.hypot(m["h"], m["k"]))` has the eccentricity with
         its error bar.
         """
-        return propagate(self, recall(self, "propagate"), function)
+        experiment = recall(self, "propagate")
+        function_of("function", function, ("model",))
+        value, jacobian = _derivative(function, experiment.parameters, self.values)
+        # A parameter that the function does not depend on may be undetermined, and what
+        # a bound holds does not vary.
+        matters = jnp.any(jacobian != 0, axis=0) & ~self.at_bound
+        both = matters[:, None] & matters[None, :]
+        given = jnp.where(both, self.covariance, 0)
+        covariance = matmul(matmul(jacobian, given), jacobian.T)
+        _, unravel = ravel_pytree(value)
+        stderr = unravel(jnp.sqrt(jnp.diagonal(covariance)))
+        return Propagated(value, stderr, covariance)
 
     @property
     def optima(self) -> tuple[LocalOptimum, ...]:
         """The distinct optima that the starts of `fit(..., starts=k)` found."""
-        return local_optima(self)
+        history = self.history
+        if "starts_loss" not in history:
+            return (LocalOptimum(self.loss, self.values, 1),)
+        losses = np.asarray(history["starts_loss"])
+        values = np.asarray(history["starts_values"])
+        reach = _NEAR * np.nan_to_num(np.asarray(self.stderr), posinf=0.0)
+        turn = np.asarray(self.upper - self.lower)
+        on_circle = np.isin(np.arange(turn.size), self.circular)
+        optima: list[tuple[int, int]] = []
+        for i in np.flatnonzero(np.asarray(history["starts_converged"])):
+            for k, (first, count) in enumerate(optima):
+                size = _RELATIVE * np.maximum(np.abs(values[first]), np.abs(values[i]))
+                apart = np.abs(values[i] - values[first])
+                apart = np.minimum(apart, np.where(on_circle, turn - apart, apart))
+                if np.all(apart <= np.maximum(reach, size)):
+                    optima[k] = first, count + 1
+                    break
+            else:
+                optima.append((int(i), 1))
+        return tuple(
+            LocalOptimum(history["starts_loss"][i], history["starts_values"][i], count)
+            for i, count in optima
+            if np.isfinite(losses[i])
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Numbers and lists of Python, for JSON."""
@@ -309,10 +361,10 @@ class Fit(eqx.Module):
     @staticmethod
     def load(path: Any) -> "Fit":
         """Read a fit; `profile` and the like need the one that `ds.fit` returned."""
-        found = load(path)
-        if not isinstance(found, dict) or not isinstance(found.get("fit"), Fit):
+        content = load(path)
+        if not isinstance(content, dict) or not isinstance(content.get("fit"), Fit):
             raise ValueError(f"{str(path)!r} holds no fit that Fit.save has written")
-        return found["fit"]
+        return content["fit"]
 
     def plot(self, x: Any = None, *, ax: Any = None) -> "matplotlib.axes.Axes":
         """Draw data, the best fit and the residuals below.
@@ -351,79 +403,9 @@ class Fit(eqx.Module):
 _NEAR, _RELATIVE = 0.1, 1e-3
 
 
-def local_optima(fit: Any) -> tuple[LocalOptimum, ...]:
-    """The distinct ends of the starts that converged, best first."""
-    if "starts_loss" not in fit.history:
-        return (LocalOptimum(fit.loss, fit.values, 1),)
-    losses = np.asarray(fit.history["starts_loss"])
-    values = np.asarray(fit.history["starts_values"])
-    good = np.asarray(fit.history["starts_converged"])
-    reach = _NEAR * np.nan_to_num(np.asarray(fit.stderr), posinf=0.0)
-    turn = np.asarray(fit.upper - fit.lower)
-    on_circle = np.isin(np.arange(turn.size), fit.circular)
-    found: list[tuple[int, int]] = []
-    for i in np.flatnonzero(good):
-        for k, (first, count) in enumerate(found):
-            size = _RELATIVE * np.maximum(np.abs(values[first]), np.abs(values[i]))
-            apart = np.abs(values[i] - values[first])
-            apart = np.minimum(apart, np.where(on_circle, turn - apart, apart))
-            if np.all(apart <= np.maximum(reach, size)):
-                found[k] = first, count + 1
-                break
-        else:
-            found.append((int(i), 1))
-    history = fit.history
-    return tuple(
-        LocalOptimum(history["starts_loss"][i], history["starts_values"][i], count)
-        for i, count in found
-        if np.isfinite(losses[i])
-    )
-
-
-def fitted_data(experiment: Posterior, values: Array) -> tuple[FittedData, ...]:
-    """The data sets of an experiment beside the prediction at `values`."""
-    assert experiment.data is not None and experiment.layouts is not None
-    found = _compared(experiment, values)
-    names = likelihoods_of(experiment).labels()
-    every = []
-    for i, one in enumerate(found.comparisons):
-        layout, data = experiment.layouts[i], experiment.data[i]
-        mean, spread = one.moments()
-        used = jnp.ones(data.shape, bool) if one.used is None else one.used
-        shape = layout.unflatten
-        every.append(
-            FittedData(
-                data=shape(data),
-                expected=shape(mean),
-                stderr=shape(spread),
-                residuals=shape(-one.residuals()),
-                used=shape(used),
-                name=names[i],
-            )
-        )
-    return tuple(every)
-
-
 @fresh_jit
 def _compared(experiment: Posterior, values: Array) -> Compared:
     return experiment.compared(values)
-
-
-def propagate(
-    fit: Any, experiment: Posterior, function: Callable[[PyTree], PyTree]
-) -> Propagated:
-    """The value of `function(model)` and its covariance by that of a fit."""
-    function_of("function", function, ("model",))
-    value, jacobian = _derivative(function, experiment.parameters, fit.values)
-    # A parameter that the function does not depend on may be undetermined.
-    matters = jnp.any(jacobian != 0, axis=0)
-    both = matters[:, None] & matters[None, :]
-    known = jnp.where(both, jnp.where(fit.at_bound, 0, fit.covariance), 0)
-    known = jnp.where(fit.at_bound[:, None], 0, known)
-    covariance = matmul(matmul(jacobian, known), jacobian.T)
-    _, unravel = ravel_pytree(value)
-    stderr = jnp.sqrt(jnp.diagonal(covariance))
-    return Propagated(value, unravel(stderr), covariance)
 
 
 @fresh_jit

@@ -21,19 +21,7 @@ from ._priors import (
 
 
 class Transform(eqx.Module):
-    """A monotone change of variable, elementwise: `inverse(forward(x))` is x.
-
-    ```python
-    logit = inference.Transform(jax.scipy.special.logit, jax.nn.sigmoid)
-    free = {"e": ds.Free(transform=logit)}  # between 0 and 1, wherever a step may go
-
-    def extremes(orbit):  # peri- and apocenter, semi-major axis 5
-        return 5 * jnp.stack([1 - orbit["e"], 1 + orbit["e"]])
-
-    data, noise = jnp.array([4.0, 6.0]), inference.Gaussian(0.1)
-    ds.fit(extremes, {"e": 0.9}, data, noise=noise, free=free).values  # 0.2
-    ```
-    """
+    """A monotone change of variable, elementwise: `inverse(forward(x))` is x."""
 
     forward: Callable
     inverse: Callable

@@ -24,20 +24,6 @@ NEAR_ENOUGH = 0.1
 class Objective(eqx.Module):
     """Objective of a fit, where it is not half the sum of the squared rows.
 
-    ```python
-    t, counts = jnp.arange(6.0), jnp.array([52.0, 27.0, 16.0, 9.0, 5.0, 1.0])
-
-    def decay(y, args):  # −ln L of Poisson's distribution, by Fisher scoring
-        mean = y[0] * jnp.exp(-y[1] * t)
-        rows = (mean - counts) / jnp.sqrt(jax.lax.stop_gradient(mean))
-        loss = jnp.sum(mean - counts * jnp.log(mean))
-        return rows, inference.Objective(loss, sigma=jnp.array(1.0))
-
-    solver, start = inference.LevenbergMarquardt(), jnp.array([40.0, 0.5])
-    y = optimistix.least_squares(decay, solver, start, has_aux=True).value
-    jnp.sum(y[0] * jnp.exp(-y[1] * t))  # 110, as all counts together
-    ```
-
     A residual function that returns it as its auxiliary output has its steps judged by
     `value`; its rows e and their derivative A then stand for the gradient Aᵀe and the
     curvature AᵀA of `value`, its expected one (Fisher scoring) or a safer one.
@@ -216,13 +202,22 @@ class LevenbergMarquardt(
     ) -> tuple[PyTree, LevenbergMarquardtState, PyTree]:
         """Make a Jacobian if the last step was accepted, then one trial step."""
         del tags
-        flat, unravel, rows = flatten_rows(fn, y, args)
-        bounds = _bounds(options, flat)
+        flat, unravel = ravel_pytree(y)
+        sides = (options.get("lower"), -jnp.inf), (options.get("upper"), jnp.inf)
+        lower, upper = (
+            jnp.full_like(flat, empty) if side is None else ravel_pytree(side)[0]
+            for side, empty in sides
+        )
+        bounds = lower, upper
+
+        def rows(vector: Array):
+            out, aux = fn(unravel(vector), args)
+            return ravel_pytree(out)[0], aux
 
         def linearized():
-            return self.update_linearization(
-                flat, bounds, self.linearize(rows, flat, state), state
-            )
+            given = value_and_jacobian(rows, flat, chunk=self.chunk, mode=self.mode)
+            linear = self.linear_by(*given, state)
+            return self.update_linearization(flat, bounds, linear, state)
 
         def tried():
             trial = self.proposed(flat, bounds, state)
@@ -269,22 +264,15 @@ class LevenbergMarquardt(
     # A step in four parts, so that the host compiles the two that call the user's
     # function apart from the two that do not and are the same for every fit.
 
-    def linearize(
-        self, rows: Callable[..., Any], flat: Array, state: LevenbergMarquardtState
-    ) -> Linear:
-        """The function of rows around `flat`."""
-        found = value_and_jacobian(rows, flat, chunk=self.chunk, mode=self.mode)
-        return self.linear_by(*found, state)
-
     def linear_by(
         self, e: Array, jacobian: Array, aux: Any, state: LevenbergMarquardtState
     ) -> Linear:
-        """The same by rows and a Jacobian that are known."""
+        """The function of rows by its value and Jacobian."""
         scale = jnp.maximum(state.scale, jnp.linalg.norm(jacobian, axis=0))
         scale = jnp.where(scale > 0, scale, 1)
         scaled = jacobian / scale
         rows = jnp.concatenate([scaled, e[:, None]], axis=1)
-        # Of an exact fit e is 0: a triangle has a derivative by one row more.
+        # In an exact fit e is 0: a triangle has a derivative by one row more.
         least = jnp.zeros_like(rows[:1]).at[0, -1].set(machine_epsilon(e))
         root = triangular_root(jnp.concatenate([rows, least]))
         value, sigma = _judgment(e, aux, jacobian.shape[1])
@@ -301,11 +289,21 @@ class LevenbergMarquardt(
         finite = jnp.isfinite(linear.value) & jnp.all(jnp.isfinite(linear.root))
         # A derivative may be finite where its function is not.
         root = jnp.where(finite, linear.root, jnp.nan)
-        held = _held_by_bounds(linear.gradient, flat, bounds)
+        # Parameters at a bound that the gradient pushes outward.
+        gradient, at_lower, at_upper = (
+            linear.gradient,
+            flat <= bounds[0],
+            flat >= bounds[1],
+        )
+        held = (at_lower & (gradient > 0)) | (at_upper & (gradient < 0))
         step, newton = newton_step(root, held)
         newton = newton / jnp.where(newton > 0, linear.sigma, 1)
-        lands = _lands_on_bound(flat, step / linear.scale, bounds)
-        first = self.factor * _length_or_one(linear.scale * flat)
+        # No search should stop before a near bound at which its step ends.
+        point = _within_bounds(flat, step / linear.scale, bounds)
+        sides = [(point == b) & (flat != b) & _is_near(flat, b) for b in bounds]
+        lands = jnp.any(sides[0] | sides[1])
+        length = jnp.linalg.norm(linear.scale * flat)
+        first = self.factor * jnp.where(length > 0, length, 1)
         return _replace(
             state,
             root=root,
@@ -334,21 +332,29 @@ class LevenbergMarquardt(
         self,
         flat: Array,
         trial: Trial,
-        found: Evaluation,
+        evaluated: Evaluation,
         state: LevenbergMarquardtState,
     ) -> tuple[Array, LevenbergMarquardtState]:
         """The point and the state after the trial, accepted or not."""
         step = trial.step
-        gain = state.value - jnp.where(found.finite, found.value, jnp.inf)
+        gain = state.value - jnp.where(evaluated.finite, evaluated.value, jnp.inf)
         ratio = jnp.where(step.predicted > 0, gain / step.predicted, -jnp.inf)
-        small = self._below_rounding(step, gain, state)
-        # There the model knows better than a difference of two sums does.
+        # Below rounding the model is better than a difference of two sums.
+        eps = jnp.finfo(state.value.dtype).eps
+        rounding = 8 * eps * jnp.abs(state.value)
+        small = jnp.maximum(jnp.abs(gain), step.predicted) <= rounding
         accepted = (ratio >= 1e-4) | (small & (step.predicted > 0))
         trust = {"radius": state.radius, "first": state.jacobians == 1}
         radius, damping = adapt_radius(step, gain, ratio, **trust)
         flat = jnp.where(accepted, trial.point, flat)
-        stop = (small & (ratio <= 2)) | (radius <= self._smallest(flat, state))
-        new, old = (found.value, found.aux), (state.value, state.aux)
+        # The radius below which a step no longer changes anything.
+        rtol = eps**0.75 if self.rtol is None else self.rtol
+        least = jnp.maximum(
+            rtol * jnp.linalg.norm(state.scale * flat),
+            eps * jnp.sqrt(2 * jnp.abs(state.value)),
+        )
+        stop = (small & (ratio <= 2)) | (radius <= least)
+        new, old = (evaluated.value, evaluated.aux), (state.value, state.aux)
         value, aux = jax.tree.map(lambda a, b: jnp.where(accepted, a, b), new, old)
         return flat, _replace(
             state,
@@ -361,53 +367,14 @@ class LevenbergMarquardt(
             done=stop & ~accepted,
             result=_result(state.newton, True, stop & ~accepted),
             rejected=state.rejected + ~accepted,
-            non_finite=state.non_finite + ~found.finite,
+            non_finite=state.non_finite + ~evaluated.finite,
         )
-
-    def _below_rounding(self, step, gain, state):
-        """Compare what was gained, and was to be gained, with rounding."""
-        rounding = 8 * jnp.finfo(state.value.dtype).eps * jnp.abs(state.value)
-        return jnp.maximum(jnp.abs(gain), step.predicted) <= rounding
-
-    def _smallest(self, flat, state):
-        """The radius below which a step no longer changes anything."""
-        eps = jnp.finfo(flat.dtype).eps
-        rtol = eps**0.75 if self.rtol is None else self.rtol
-        rounding = eps * jnp.sqrt(2 * jnp.abs(state.value))
-        return jnp.maximum(rtol * jnp.linalg.norm(state.scale * flat), rounding)
-
-
-def flatten_rows(
-    fn: Callable, y: PyTree, args: Any
-) -> tuple[Array, Callable, Callable]:
-    flat, unravel = ravel_pytree(y)
-
-    def rows(vector: Array):
-        out, aux = fn(unravel(vector), args)
-        return ravel_pytree(out)[0], aux
-
-    return flat, unravel, rows
 
 
 def evaluation(rows: Array, aux: Any, size: int) -> Evaluation:
     """Evaluate a trial point with these rows, for `size` parameters."""
     value, _ = _judgment(rows, aux, size)
     return Evaluation(value, jnp.isfinite(value) & jnp.all(jnp.isfinite(rows)), aux)
-
-
-def _bounds(options: dict[str, Any], flat: Array) -> tuple[Array, Array]:
-    sides = (options.get("lower"), -jnp.inf), (options.get("upper"), jnp.inf)
-    lower, upper = (
-        jnp.full_like(flat, empty) if side is None else ravel_pytree(side)[0]
-        for side, empty in sides
-    )
-    return lower, upper
-
-
-def _held_by_bounds(gradient: Array, flat: Array, bounds: tuple[Array, Array]) -> Array:
-    """Parameters at a bound that the gradient pushes outward."""
-    at_lower, at_upper = flat <= bounds[0], flat >= bounds[1]
-    return (at_lower & (gradient > 0)) | (at_upper & (gradient < 0))
 
 
 def _within_bounds(flat: Array, step: Array, bounds: tuple[Array, Array]) -> Array:
@@ -429,13 +396,6 @@ def _is_near(flat: Array, bound: Array) -> Array:
     )
 
 
-def _lands_on_bound(flat: Array, step: Array, bounds: tuple[Array, Array]) -> Array:
-    """Whether a step ends at a bound that is near: no search should stop before it."""
-    point = _within_bounds(flat, step, bounds)
-    sides = [(point == b) & (flat != b) & _is_near(flat, b) for b in bounds]
-    return jnp.any(sides[0] | sides[1])
-
-
 def _judgment(e: Array, aux: Any, n: int) -> tuple[Array, Array]:
     """The objective, and the standard deviation that a row has."""
     squares = matmul(e, e)
@@ -443,11 +403,6 @@ def _judgment(e: Array, aux: Any, n: int) -> tuple[Array, Array]:
     if isinstance(aux, Objective):
         return aux.value, jnp.maximum(aux.sigma, spread)
     return squares / 2, spread
-
-
-def _length_or_one(vector: Array) -> Array:
-    length = jnp.linalg.norm(vector)
-    return jnp.where(length > 0, length, 1)
 
 
 def _result(newton: Array, finite: Any, over: Array) -> RESULTS:

@@ -140,9 +140,9 @@ class LogDensity(eqx.Module):
     def _log_prob(self, u: Array) -> Array:
         """As it comes, NaN where a simulation fails."""
         values, log_slope = self.variables.values_and_log_slope(u)
-        found = self.posterior.compared(values)
-        log_likelihood = sum(one.log_prob() for one in found.comparisons)
-        log_prior = found.prior.log_prob() - _log_mass(self.posterior.parameters)
+        compared = self.posterior.compared(values)
+        log_likelihood = sum(part.log_prob() for part in compared.comparisons)
+        log_prior = compared.prior.log_prob() - _log_mass(self.posterior.parameters)
         return (log_likelihood + log_prior + log_slope).astype(u.dtype)
 
 
@@ -215,25 +215,29 @@ def log_density(
     """
     if data is None:
         raise ValueError("data must be arrays as predict returns them, got None")
-    order = "log_density(predict, model, data)"
-    with explain_swapped(predict, model, data, order=order):
-        found = posterior(predict, model, data, noise=noise, free=free, priors=priors)
-        if found.scale_is_unknown:
+    try:
+        experiment = posterior(
+            predict, model, data, noise=noise, free=free, priors=priors
+        )
+        if experiment.scale_is_unknown:
             raise ValueError(
                 "noise=Gaussian() has no density, its sigma being unknown; make sigma "
                 "a parameter: noise=lambda model: Gaussian(model.sigma)"
             )
-        density = _made(found)
-        # What does not fit together is said here, and not from inside of a sampler.
-        jax.eval_shape(lambda u: density._log_prob(u), density.start)
+        free_parameters = experiment.parameters
+        variables = UnconstrainedCoordinates.of(free_parameters)
+        start = coordinates_inside(
+            variables, free_parameters.names, free_parameters.start, "model"
+        )
+        density = LogDensity(experiment, variables, start)
+        # Shapes that disagree raise here, and not inside of a sampler.
+        jax.eval_shape(lambda u: density._log_prob(u), start)
+    except Exception as error:
+        explain_swapped(
+            error, predict, model, data, "log_density(predict, model, data)"
+        )
+        raise
     return density
-
-
-def _made(found: Posterior) -> LogDensity:
-    parameters = found.parameters
-    variables = UnconstrainedCoordinates.of(parameters)
-    start = coordinates_inside(variables, parameters.names, parameters.start, "model")
-    return LogDensity(found, variables, start)
 
 
 def _log_mass(parameters: Parameters) -> Array:
@@ -241,26 +245,19 @@ def _log_mass(parameters: Parameters) -> Array:
     lower, upper = parameters.lower, parameters.upper
     flat = np.ones(lower.size, bool)
     flat[list(parameters.has_prior)] = False
-    for one in (*parameters.distributions[0], *parameters.distributions[1]):
-        flat[one.begin : one.begin + int(np.prod(one.shape, dtype=int))] = False
+    for distribution in (*parameters.distributions[0], *parameters.distributions[1]):
+        flat[distribution.part] = False
     proper = jnp.isfinite(lower) & jnp.isfinite(upper) & flat
     widths = jnp.where(proper, upper - lower, 1)
     which = np.asarray(parameters.has_prior, int)
     mean, sd = parameters.prior_mean[which], parameters.prior_sd[which]
     sides = parameters.coordinates.turns.around(parameters.prior_mean, (lower, upper))
-    masses = _normal_mass(*((x[which] - mean) / sd for x in sides))
-    return jnp.sum(jnp.log(widths)) + jnp.sum(jnp.log(masses))
-
-
-def _normal_mass(lower: Array, upper: Array) -> Array:
-    """The probability of a standard normal number to lie between these."""
+    lower, upper = ((x[which] - mean) / sd for x in sides)
     # By the tail below, which has digits left where 1 less the one above has none.
-    flipped = lower > 0
-    lower, upper = (
-        jnp.where(flipped, -upper, lower),
-        jnp.where(flipped, -lower, upper),
-    )
-    return ndtr(upper) - ndtr(lower)
+    flip = lower > 0
+    lower, upper = jnp.where(flip, -upper, lower), jnp.where(flip, -lower, upper)
+    masses = ndtr(upper) - ndtr(lower)
+    return jnp.sum(jnp.log(widths)) + jnp.sum(jnp.log(masses))
 
 
 def _finite_or_minus_infinity(value: Array) -> Array:
@@ -282,10 +279,10 @@ def _zero_where_not_finite(primals, tangents, *, function: Callable):
     moving = [i for i, tangent in enumerate(every) if tangent is not None]
 
     def along(*some):
-        given = list(leaves)
+        every = list(leaves)
         for i, x in zip(moving, some, strict=True):
-            given[i] = x
-        return function(*jax.tree.unflatten(structure, given))
+            every[i] = x
+        return function(*jax.tree.unflatten(structure, every))
 
     with failures_as_nan():
         value, push = jax.linearize(along, *[leaves[i] for i in moving])

@@ -10,14 +10,13 @@ from jaxtyping import Array, Bool, Float, Int
 
 from .._jit._fresh_jit import fresh_jit
 from .._results import RESULTS
-from .._types import PyTree
 from .._validation import is_traced
 from ..implicit import ImplicitAdjoint, ImplicitEquation, implicit_solve
 from ..simulations import failures_as_nan
-from ._fit_loop import FitOptions
 from ._levenberg_marquardt import LevenbergMarquardt
+from ._likelihoods import is_noise, is_noise_function
 from ._optax_minimiser import OptaxDescent
-from ._posterior import Posterior, is_function, is_noise
+from ._posterior import Posterior
 
 
 class SearchResult(eqx.Module):
@@ -40,21 +39,30 @@ def optimum(
     steps: $dz = -H^{-1}\,d(\nabla\text{loss})$, with 0 for what a bound holds, and NaN
     where the data leave a direction undetermined. That of the loss follows it.
     """
-    experiment = _closure_convert(experiment)
-    # What finds the optimum has no part in its derivative.
-    z, search = _search(_stop_gradient((experiment, solver, z)), max_steps)
+    # Values that `predict` and `noise` close over become visible to the derivative.
+    model = experiment.parameters.model(experiment.parameters.start)
+    # A trial step that fails does not raise: the context counts while JAX traces.
+    with failures_as_nan():
+        predict = eqx.filter_closure_convert(experiment.predict, model)
+    noise = jax.tree.map(
+        lambda x: eqx.filter_closure_convert(x, model) if is_noise_function(x) else x,
+        experiment.noise,
+        is_leaf=is_noise,
+    )
+    experiment = eqx.tree_at(
+        lambda e: (e.predict, e.noise), experiment, (predict, noise)
+    )
+    # The search itself has no part in the derivative.
+    constant, solver, z = jax.tree.map(
+        lambda x: jax.lax.stop_gradient(x) if eqx.is_inexact_array(x) else x,
+        (experiment, solver, z),
+    )
+    z, search = _search(constant, solver, z, max_steps)
     equation = ImplicitEquation(
         _stationarity, (experiment, search.held), None, _guess_is_root
     )
     (z, loss), _ = implicit_solve(equation, (z, search.loss), ImplicitAdjoint())
     return z, eqx.tree_at(lambda s: s.loss, search, loss)
-
-
-def _stop_gradient(tree: PyTree) -> PyTree:
-    """`tree` without derivatives, which are those of the condition and not of steps."""
-    return jax.tree.map(
-        lambda x: jax.lax.stop_gradient(x) if eqx.is_inexact_array(x) else x, tree
-    )
 
 
 def _guess_is_root(how, function, y, theta):
@@ -66,68 +74,39 @@ def optima(
     experiment: Posterior, solver: Any, starts: Array, max_steps: int
 ) -> tuple[Array, SearchResult]:
     """`optimum` from every start at once, the best first."""
-    found = jax.vmap(lambda z: optimum(experiment, solver, z, max_steps))(starts)
-    loss = jnp.where(jnp.isfinite(found[1].loss), found[1].loss, jnp.inf)
-    order = jnp.argsort(loss)
-    return jax.tree.map(lambda x: x[order], found)
+    ends = jax.vmap(lambda z: optimum(experiment, solver, z, max_steps))(starts)
+    order = jnp.argsort(jnp.where(jnp.isfinite(ends[1].loss), ends[1].loss, jnp.inf))
+    return jax.tree.map(lambda x: x[order], ends)
 
 
-def _closure_convert(experiment: Posterior) -> Posterior:
-    """Values that `predict` and `noise` close over become visible to the derivative."""
-    parameters = experiment.parameters
-    model = parameters.model(parameters.start)
-    # Traced here, and so told here that a trial step which fails does not raise.
-    with failures_as_nan():
-        predict = eqx.filter_closure_convert(experiment.predict, model)
-    noise = jax.tree.map(
-        lambda x: eqx.filter_closure_convert(x, model) if is_function(x) else x,
-        experiment.noise,
-        is_leaf=is_noise,
-    )
-    return eqx.tree_at(lambda e: (e.predict, e.noise), experiment, (predict, noise))
-
-
-def _search(given, max_steps: int):
-    experiment, solver, z = given
-    options = experiment.parameters.limits()
-    given = {"max_steps": max_steps, "throw": False}
+def _search(
+    experiment: Posterior, solver: Any, z: Array, max_steps: int
+) -> tuple[Array, SearchResult]:
+    keywords: dict[str, Any] = {"max_steps": max_steps, "throw": False}
+    lower, upper = experiment.parameters.limits
+    keywords["options"] = {"lower": lower, "upper": upper}
     if isinstance(solver, optx.AbstractLeastSquaresSolver):
-        found = optx.least_squares(
-            experiment.rows, solver, z, options=options, has_aux=True, **given
-        )
+        rows = experiment.rows
+        solution = optx.least_squares(rows, solver, z, has_aux=True, **keywords)
     else:
-        found = optx.minimise(experiment.loss, solver, z, options=options, **given)
+        solution = optx.minimise(experiment.loss, solver, z, **keywords)
+    state, none = solution.state, jnp.zeros(z.shape, bool)
+    result = RESULTS.promote(solution.result)
     if isinstance(solver, (LevenbergMarquardt, OptaxDescent)):
-        return found.value, _search_result(found)
-    return found.value, _search_result_of_minimiser(found, experiment)
-
-
-def _search_result(found: Any) -> SearchResult:
-    """In the words of our solvers."""
-    state = found.state
-    fine = jnp.asarray(state.result == RESULTS.successful)
-    none = jnp.zeros(found.value.shape, bool)
-    return SearchResult(
-        loss=state.value,
-        result=RESULTS.where(fine, RESULTS.promote(found.result), state.result),
-        steps=jnp.asarray(found.stats["num_steps"]),
-        rejected=jnp.asarray(getattr(state, "rejected", 0)),
-        non_finite=state.non_finite,
-        held=getattr(state, "held", none),
-    )
-
-
-def _search_result_of_minimiser(found: Any, experiment: Posterior) -> SearchResult:
-    """In the words of any Optimistix solver."""
-    loss, none = experiment.loss(found.value), jnp.array(0)
-    result = RESULTS.promote(found.result)
-    return SearchResult(
+        loss, non_finite = state.value, state.non_finite
+        is_fine = jnp.asarray(state.result == RESULTS.successful)
+        result = RESULTS.where(is_fine, result, state.result)
+    else:
+        loss, non_finite, state = experiment.loss(solution.value), jnp.array(0), None
+        finite = jnp.isfinite(loss)
+        result = RESULTS.where(finite, result, RESULTS.prediction_not_finite)
+    return solution.value, SearchResult(
         loss=loss,
-        result=RESULTS.where(jnp.isfinite(loss), result, RESULTS.prediction_not_finite),
-        steps=jnp.asarray(found.stats["num_steps"]),
-        rejected=none,
-        non_finite=none,
-        held=jnp.zeros(found.value.shape, bool),
+        result=result,
+        steps=jnp.asarray(solution.stats["num_steps"]),
+        rejected=jnp.asarray(getattr(state, "rejected", 0)),
+        non_finite=non_finite,
+        held=getattr(state, "held", none),
     )
 
 
@@ -135,17 +114,10 @@ def _stationarity(y, theta):
     """Return the gradient, which vanishes at an optimum, and the loss there."""
     (z, loss), (experiment, held) = y, theta
     value, gradient = jax.value_and_grad(experiment.loss)(z)
-    lower, upper = experiment.parameters.limits().values()
+    lower, upper = experiment.parameters.limits
     side = jnp.where(jnp.abs(z - lower) < jnp.abs(z - upper), lower, upper)
     gradient = jnp.where(held, z - jnp.where(held, side, 0), gradient)
     return gradient, loss - value
-
-
-def looks_for_saddles(found: Posterior, solver: Any, options: FitOptions) -> bool:
-    """Whether noise has parameters, and derivatives are taken forward anyway."""
-    is_ours = isinstance(solver, LevenbergMarquardt)
-    forward = solver.mode != "reverse" if is_ours else options.covariance
-    return found.varies and forward
 
 
 def off_saddle(experiment: Posterior, z: Array) -> tuple[Array, Array]:
@@ -166,30 +138,26 @@ def off_saddle(experiment: Posterior, z: Array) -> tuple[Array, Array]:
     flat = slope == 0
     falls = flat & (curvature < 0)
     step = jnp.where(falls, 1 / jnp.sqrt(jnp.where(falls, -curvature, 1)), 0)
-    lower, upper = experiment.parameters.limits().values()
+    lower, upper = experiment.parameters.limits
     moved = jnp.clip(jnp.where(z < upper, z + step, z - step), lower, upper)
     return moved, flat & (curvature > 0)
 
 
-def leave_saddle(found: Posterior, z: Array) -> tuple[Array, Array]:
+def leave_saddle(experiment: Posterior, z: Array) -> tuple[Array, Array]:
     """`off_saddle` where a value is 0, as nowhere else a slope vanishes exactly."""
-    if is_traced(z) or jnp.all(_values(found, z)):
+    if is_traced(z) or jnp.all(_values(experiment, z)):
         return z, jnp.zeros(z.shape, bool)
-    return _off_saddle(found, z)
+    return _off_saddle(experiment, z)
 
 
 @fresh_jit
-def starting_at(found: Posterior, z: Array) -> Posterior:
+def starting_at(experiment: Posterior, z: Array) -> Posterior:
     """The same fit from another start."""
-    start = found.parameters.values(z)
+    start = experiment.parameters.values(z)
     return eqx.tree_at(
-        lambda e: (e.parameters.start, e.parameters.z_start), found, (start, z)
+        lambda e: (e.parameters.start, e.parameters.z_start), experiment, (start, z)
     )
 
 
-@fresh_jit
-def _values(found: Posterior, z: Array) -> Array:
-    return found.parameters.values(z)
-
-
 _off_saddle = fresh_jit(off_saddle)
+_values = fresh_jit(lambda experiment, z: experiment.parameters.values(z))

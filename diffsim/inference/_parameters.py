@@ -182,9 +182,10 @@ class Parameters(eqx.Module):
         once = (ndtr(away[:, at]) - 0.5) * turns.length / scale[at]
         return (size * away).at[:, at].set(once)
 
-    def limits(self) -> dict[str, Array]:
-        """Bounds of the coordinates, as options of a solver."""
-        return {"lower": self.z_lower, "upper": self.z_upper}
+    @property
+    def limits(self) -> tuple[Array, Array]:
+        """Lower and upper bounds of the coordinates."""
+        return self.z_lower, self.z_upper
 
     @property
     def is_without_prior(self) -> bool:

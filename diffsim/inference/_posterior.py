@@ -21,23 +21,26 @@ from .._results import RESULTS, equals
 from .._tracer_errors import explain_derivative_errors, explain_tracer_errors
 from .._types import PyTree
 from .._validation import as_array, as_vector, function_of, is_traced
-from ..simulations import AbstractSimulation, Trajectory, failures_as_nan, refined_steps
+from ..simulations import Trajectory, failures_as_nan, refined_steps
 from ._information_factor import column_norms, curvature_rows, value_and_jacobian
 from ._levenberg_marquardt import Objective
 from ._likelihoods import (
     AbstractComparison,
     AbstractIndependentLikelihood,
+    AbstractLikelihood,
     DataLayout,
     DataSets,
     Gaussian,
     checked_data,
     data_sets,
+    is_noise,
+    is_noise_function,
 )
 from ._parameters import Parameters, parameters
 from ._priors import PriorTerm
 
 
-_Found = TypeVar("_Found")
+_Result = TypeVar("_Result")
 
 
 class Compared(eqx.Module):
@@ -51,8 +54,13 @@ class Compared(eqx.Module):
     @property
     def masked_predictions(self) -> tuple[Float[Array, " number"], ...]:
         """The prediction of each data set; 0 where masked."""
-        pairs = zip(self.comparisons, self.predictions, strict=True)
-        return tuple(_masked(one.used, x) for one, x in pairs)
+        masked = []
+        for comparison, x in zip(self.comparisons, self.predictions, strict=True):
+            used = comparison.used
+            if used is not None:  # a prediction may have several numbers a datum
+                x = jnp.where(jnp.repeat(used, x.size // used.size), x, 0)
+            masked.append(x)
+        return tuple(masked)
 
     @property
     def prediction(self) -> Float[Array, " number"]:
@@ -62,7 +70,7 @@ class Compared(eqx.Module):
     @property
     def residuals(self) -> Float[Array, " datum"]:
         """All standardized residuals as one vector; 0 where masked."""
-        return jnp.concatenate([one.residuals() for one in self.comparisons])
+        return jnp.concatenate([part.residuals() for part in self.comparisons])
 
 
 class FitStatistics(eqx.Module):
@@ -79,13 +87,13 @@ class FitStatistics(eqx.Module):
     at_end: Bool[Array, " parameter"]
 
     @classmethod
-    def of(cls, found: Compared, count: int) -> "FitStatistics":
+    def of(cls, compared: Compared, count: int) -> "FitStatistics":
         """Sums over the data that are used."""
-        residuals = found.residuals
-        log_prob = sum(one.log_prob() for one in found.comparisons)
-        size = sum(jnp.asarray(one.size(), int) for one in found.comparisons)
+        residuals = compared.residuals
+        log_prob = sum(part.log_prob() for part in compared.comparisons)
+        size = sum(jnp.asarray(part.size(), int) for part in compared.comparisons)
         # An array even if nothing ran that could fail, so that states keep their type.
-        result = RESULTS.where(jnp.array(False), RESULTS.successful, found.result)
+        result = RESULTS.where(jnp.array(False), RESULTS.successful, compared.result)
         chi2 = matmul(residuals, residuals)
         none = jnp.zeros(count, bool)
         return cls(chi2, jnp.asarray(log_prob), jnp.asarray(size), result, none)
@@ -123,10 +131,22 @@ class Posterior(eqx.Module):
     def _outcome(self, *given: PyTree) -> tuple[PyTree, RESULTS]:
         """The prediction, NaN where a simulation failed, and how the run went."""
         with failures_as_nan(), explain_tracer_errors("predict", self.predict):
-            found = self.predict(*given)
-        if isinstance(found, Trajectory):
-            return found.states, found.result
-        return found, RESULTS.successful
+            prediction = self.predict(*given)
+        if isinstance(prediction, Trajectory):
+            return prediction.states, prediction.result
+        return prediction, RESULTS.successful
+
+    def _parts(
+        self, sets: DataSets, states: PyTree, dtype: Any
+    ) -> list[tuple[AbstractLikelihood, DataLayout, Array]]:
+        """The likelihood, layout and flat prediction of each data set."""
+        parts = []
+        for i, part in enumerate(sets.split("the prediction", states)):
+            likelihood, layouts = sets.likelihoods[i], self.layouts
+            layout = likelihood.layout(part) if layouts is None else layouts[i]
+            flat = likelihood.flat_prediction(part, layout).astype(dtype)
+            parts.append((likelihood, layout, flat))
+        return parts
 
     def compared(self, values: Array) -> Compared:
         """The prediction beside the data; beside itself where there are none."""
@@ -135,35 +155,33 @@ class Posterior(eqx.Module):
         if self.batch is not None:
             return self._compared_batch(model, sets, values)
         states, result = self._outcome(model)
-        _check_real(states)
+        for leaf in jax.tree.leaves(states):
+            if jnp.iscomplexobj(leaf):  # a cast would drop the imaginary part
+                raise ValueError(
+                    f"the prediction must be real numbers, got dtype {leaf.dtype}; "
+                    "return jnp.stack([z.real, z.imag]), and data and sigma like it"
+                )
         predictions, comparisons = [], []
-        for i, part in enumerate(sets.split("the prediction", states)):
-            likelihood = sets.likelihoods[i]
-            layout = (
-                likelihood.layout(part) if self.layouts is None else self.layouts[i]
-            )
-            flat = likelihood.flat_prediction(part, layout).astype(values.dtype)
+        for i, part in enumerate(self._parts(sets, states, values.dtype)):
+            likelihood, layout, flat = part
             if self.shift is not None and self.shift[i].shape == flat.shape:
                 flat = flat + self.shift[i].astype(flat.dtype)
             data = None if self.data is None else self.data[i]
             predictions.append(flat)
             comparisons.append(likelihood.compare(flat, data, layout, sets.varies[i]))
         prior = self.parameters.prior(values, self.expected, self.slopes)
-        found = Compared(tuple(comparisons), tuple(predictions), prior, result)
-        return eqx.tree_at(lambda x: x.result, found, with_culprit(found))
+        compared = Compared(tuple(comparisons), tuple(predictions), prior, result)
+        return eqx.tree_at(lambda x: x.result, compared, _result_of(compared))
 
     def draw(self, keys: Array, values: Array) -> tuple[Float[Array, "..."], ...]:
         """Data of each set drawn at `values`, one for each key."""
         model = self.parameters.model(values)
         states, _ = self._outcome(model)
-        sets = data_sets(self.noise, model)
         drawn = []
-        for i, part in enumerate(sets.split("the prediction", states)):
-            likelihood = sets.likelihoods[i]
-            layout = (
-                likelihood.layout(part) if self.layouts is None else self.layouts[i]
-            )
-            flat = likelihood.flat_prediction(part, layout).astype(values.dtype)
+        for i, part in enumerate(
+            self._parts(data_sets(self.noise, model), states, values.dtype)
+        ):
+            likelihood, layout, flat = part
             own = jax.vmap(jax.random.fold_in, (0, None))(keys, i)
             draw = functools.partial(likelihood.draw, prediction=flat, layout=layout)
             drawn.append(jax.vmap(draw)(own))
@@ -183,26 +201,26 @@ class Posterior(eqx.Module):
                 f"data, {rows.size} numbers, got {flat.size}"
             )
         used = jnp.zeros(layout.size, bool).at[rows].set(True)
-        known = likelihood.used(layout)
-        mask = layout.unflatten(used if known is None else used & known)
-        chosen = eqx.tree_at(
+        unmasked = likelihood.used(layout)
+        mask = layout.unflatten(used if unmasked is None else used & unmasked)
+        likelihood = eqx.tree_at(
             lambda x: x.mask, likelihood, mask, is_leaf=lambda x: x is None
         )
         full = data.astype(values.dtype).at[rows].set(flat)
-        one = chosen.compare(full, data, layout, sets.varies[0])
+        comparison = likelihood.compare(full, data, layout, sets.varies[0])
         prior = self.parameters.prior(values, self.expected, self.slopes)
-        return Compared((one,), (full,), prior, result)
+        return Compared((comparison,), (full,), prior, result)
 
     @property
     def varies(self) -> bool:
         """Whether some of the noise is a function of the model."""
-        return any(map(is_function, _noises(self.noise)))
+        return any(map(is_noise_function, _noises(self.noise)))
 
     @property
     def scale_is_unknown(self) -> bool:
         """Whether the size of the noise is judged from the residuals."""
-        every = _noises(self.noise)
-        return any(isinstance(x, Gaussian) and x.scale_is_unknown for x in every)
+        noises = _noises(self.noise)
+        return any(isinstance(x, Gaussian) and x.scale_is_unknown for x in noises)
 
     def rows(self, z: Array, args: Any = None) -> tuple[Array, Objective]:
         """Rows e and the loss at `z`, for a solver that differentiates them to step.
@@ -213,8 +231,7 @@ class Posterior(eqx.Module):
         """
         del args
         if self.curvature == "observed":
-            # The derivative that a solver takes is the second one of the loss, and no
-            # third.
+            # A solver takes the second derivative of the loss, and no third.
             hold = jax.lax.stop_gradient
             e, jacobian, objective = self.rows_and_jacobian(hold(z))
             return hold(e) + matmul(hold(jacobian), z - hold(z)), objective
@@ -224,14 +241,14 @@ class Posterior(eqx.Module):
     def evaluated(self, z: Array) -> tuple[Array, Objective, Compared]:
         """Rows of the expected information, the loss, and what they are made of."""
         values = self.parameters.values(z)
-        numbers, found = self.numbers(values)
-        rows = self._rows_of(found)
+        numbers, compared = self.numbers(values)
+        rows = self._rows_of(compared)
         if not self.is_plain:
-            # Steps are by this curvature; of what they reach it is no derivative.
+            # Steps use this curvature; it is no derivative of the optimum.
             hold = jax.lax.stop_gradient
-            away = self.whiten(hold(found), numbers - hold(numbers))
+            away = self.whiten(hold(compared), numbers - hold(numbers))
             rows = hold(rows) + away
-        return rows, self.objective_of(found, values), found
+        return rows, self.objective_of(compared, values), compared
 
     @property
     def is_plain(self) -> bool:
@@ -257,45 +274,52 @@ class Posterior(eqx.Module):
         def numbers(z: Array):
             return self.numbers(self.parameters.values(z))
 
-        _, jacobian, found = value_and_jacobian(numbers, z, **options)
+        _, jacobian, compared = value_and_jacobian(numbers, z, **options)
         values = self.parameters.values(z)
-        jacobian = self.whiten_columns(found, jacobian)
-        objective = self.objective_of(found, values)
+        jacobian = self.whiten_columns(compared, jacobian)
+        objective = self.objective_of(compared, values)
         if not self.is_plain:
-            at_end = _reach_the_end(found, jacobian)
+            # Error bars that, alone, are 100 times the room of a prediction.
+            room = jnp.concatenate(
+                [part.room().astype(jacobian.dtype) for part in compared.comparisons]
+            )
+            size = jnp.abs(jacobian[: room.size])
+            at_end = jnp.any(
+                size > 100 * column_norms(jacobian) * room[:, None], axis=0
+            )
             objective = eqx.tree_at(lambda x: x.extra.at_end, objective, at_end)
-        return self._rows_of(found), jacobian, objective
+        return self._rows_of(compared), jacobian, objective
 
     def numbers(self, values: Array) -> tuple[Array, Compared]:
         """The numbers of all likelihoods, and whitened priors."""
-        found = self.compared(values)
-        numbers = [one.numbers() for one in found.comparisons]
-        return jnp.concatenate([*numbers, found.prior.numbers()]), found
+        compared = self.compared(values)
+        numbers = [part.numbers() for part in compared.comparisons]
+        return jnp.concatenate([*numbers, compared.prior.numbers()]), compared
 
-    def whiten(self, found: Compared, tangent: Array) -> Array:
+    def whiten(self, compared: Compared, tangent: Array) -> Array:
         """A change of the `numbers` in units of the information of each likelihood."""
         rows, begin = [], 0
-        for one in found.comparisons:
-            end = begin + one.numbers().size
-            rows.append(one.whiten(tangent[begin:end], self.expected))
+        for part in compared.comparisons:
+            end = begin + part.numbers().size
+            rows.append(part.whiten(tangent[begin:end], self.expected))
             begin = end
-        return jnp.concatenate([*rows, found.prior.whiten(tangent[begin:])])
+        return jnp.concatenate([*rows, compared.prior.whiten(tangent[begin:])])
 
-    def whiten_columns(self, found: Compared, jacobian: Array) -> Array:
+    def whiten_columns(self, compared: Compared, jacobian: Array) -> Array:
         """The derivative of the `numbers`, (number, parameter), in the same units."""
         whiten = eqx.filter_vmap(self.whiten, in_axes=(None, 1), out_axes=1)
-        return whiten(found, jacobian)
+        return whiten(compared, jacobian)
 
-    def _rows_of(self, found: Compared) -> Array:
+    def _rows_of(self, compared: Compared) -> Array:
         """The rows of each likelihood, and those of priors."""
-        rows = [one.rows(self.expected) for one in found.comparisons]
-        return jnp.concatenate([*rows, found.prior.rows()])
+        rows = [part.rows(self.expected) for part in compared.comparisons]
+        return jnp.concatenate([*rows, compared.prior.rows()])
 
-    def objective_of(self, found: Compared, values: Array) -> Objective:
+    def objective_of(self, compared: Compared, values: Array) -> Objective:
         """The loss and the statistics of what was compared at `values`."""
-        known = jnp.asarray(0.0 if self.scale_is_unknown else 1.0, values.dtype)
-        facts = FitStatistics.of(found, values.size)
-        return Objective(self._loss(found), known, facts)
+        sigma = jnp.asarray(0.0 if self.scale_is_unknown else 1.0, values.dtype)
+        statistics = FitStatistics.of(compared, values.size)
+        return Objective(self._loss(compared), sigma, statistics)
 
     def with_expected_information(self, *, slopes: bool = False) -> "Posterior":
         """The same with rows that stand for the expected information.
@@ -325,20 +349,11 @@ class Posterior(eqx.Module):
         values = self.parameters.values(z)
         return self.objective_of(self.compared(values), values)
 
-    def _loss(self, found: Compared) -> Array:
-        losses = jnp.asarray(sum(one.loss() for one in found.comparisons))
+    def _loss(self, compared: Compared) -> Array:
+        losses = jnp.asarray(sum(part.loss() for part in compared.comparisons))
         if self.batch is not None and self.layouts is not None:
             losses = losses * (self.layouts[0].shapes[0][0] / self.batch.size)
-        return losses + found.prior.loss()
-
-
-def _reach_the_end(found: Compared, jacobian: Array) -> Bool[Array, " parameter"]:
-    """Parameters whose error bars, alone, are 100 times the room of a prediction."""
-    room = jnp.concatenate(
-        [one.room().astype(jacobian.dtype) for one in found.comparisons]
-    )
-    rows = jnp.abs(jacobian[: room.size])
-    return jnp.any(rows > 100 * column_norms(jacobian) * room[:, None], axis=0)
+        return losses + compared.prior.loss()
 
 
 def _noises(noise: Any) -> list[Any]:
@@ -346,37 +361,14 @@ def _noises(noise: Any) -> list[Any]:
     return jax.tree.leaves(noise, is_leaf=is_noise)
 
 
-def is_noise(node: Any) -> bool:
-    """Whether a node of a pytree of noise is a likelihood or a function to one."""
-    return hasattr(node, "log_prob") or callable(node)
-
-
-def is_function(noise: Any) -> bool:
-    """Whether noise is a function of the model."""
-    return callable(noise) and not hasattr(noise, "log_prob")
-
-
 def explain_derivatives(
-    found: Posterior, *, forward: str, reverse: str
+    experiment: Posterior, *, forward: str, reverse: str
 ) -> contextlib.AbstractContextManager[None]:
     """Raise `ValueError` where JAX cannot differentiate what a user wrote."""
-    if found.varies:
-        # Where JAX says so, it is not known in which of them it is.
+    name, function = "predict", experiment.predict
+    if experiment.varies:  # JAX does not say in which of them
         name, function = "predict or noise", None
-    else:
-        name, function = "predict", found.predict
     return explain_derivative_errors(name, function, forward=forward, reverse=reverse)
-
-
-def _check_real(states: PyTree):
-    """A cast would drop the imaginary part."""
-    for leaf in jax.tree.leaves(states):
-        if jnp.iscomplexobj(leaf):
-            raise ValueError(
-                f"the prediction must be real numbers, got dtype {leaf.dtype}; return "
-                "its real and imaginary parts, jnp.stack([z.real, z.imag]), and give "
-                "data and sigma of that shape"
-            )
 
 
 def posterior(
@@ -393,78 +385,78 @@ def posterior(
     """The experiment that `fit` and `fisher` speak of, its arguments checked."""
     arguments = ("model",) if batches is None else ("model", "rows")
     function_of("predict", predict, arguments)
-    check_not_simulation(data)
-    found = parameters(model, free, priors, fixed)
+    free_parameters = parameters(model, free, priors, fixed)
     # The model is made, in a dozen small programs, only where something reads it.
-    varies = any(map(is_function, _noises(noise)))
-    sets = data_sets(noise, found.model(found.start) if varies else model)
-    if any(one.scale_is_unknown for one in sets.likelihoods) and not (
-        found.is_without_prior
-    ):
+    if any(map(is_noise_function, _noises(noise))):
+        model = free_parameters.model(free_parameters.start)
+    sets = data_sets(noise, model)
+    scale_is_unknown = any(one.scale_is_unknown for one in sets.likelihoods)
+    if scale_is_unknown and not free_parameters.is_without_prior:
         raise ValueError(
             "noise=Gaussian() cannot be combined with priors, whose weight depends on "
             "sigma; make sigma a parameter: noise=lambda model: Gaussian(model.sigma)"
         )
-    expected = slopes = as_array(np.array(False))
+    no = as_array(np.array(False))
     if data is None:
-        return Posterior(predict, noise, None, found, None, expected, slopes)
+        return Posterior(predict, noise, None, free_parameters, None, no, no)
     states = data.states if isinstance(data, Trajectory) else data
     vectors, layouts = checked_data(states, sets)
     shift = tuple(as_array(np.zeros(x.shape, x.dtype)) for x in vectors)
-    made = Posterior(predict, noise, vectors, found, layouts, expected, slopes, shift)
-    if batches is not None:
-        made = dataclasses.replace(made, batch=all_rows(sets, layouts))
     parts = zip(sets.likelihoods, layouts, sets.varies, strict=True)
-    if all(one.has_information(layout.size, moves) for one, layout, moves in parts):
-        return made
-    return dataclasses.replace(made, curvature="observed")
+    has_information = all(
+        one.has_information(layout.size, varies) for one, layout, varies in parts
+    )
+    return Posterior(
+        predict,
+        noise,
+        vectors,
+        free_parameters,
+        layouts,
+        no,
+        no,
+        shift,
+        batch=None if batches is None else _all_rows(sets, layouts),
+        curvature="expected" if has_information else "observed",
+    )
 
 
-def all_rows(sets: DataSets, layouts: tuple[DataLayout, ...]) -> Array:
+def _all_rows(sets: DataSets, layouts: tuple[DataLayout, ...]) -> Array:
     """Indices of all rows of data that can be taken in batches."""
     independent = all(
         isinstance(one, AbstractIndependentLikelihood)
         or (isinstance(one, Gaussian) and one.covariance is None)
         for one in sets.likelihoods
     )
-    one_array = len(layouts) == 1 and len(layouts[0].shapes) == 1
-    if not one_array or not layouts[0].shapes[0] or not independent:
+    shapes = [shape for layout in layouts for shape in layout.shapes]
+    if len(shapes) != 1 or not shapes[0] or not independent:
         raise ValueError(
             "batches are of data that are one array, by rows along its first axis, "
             "with independent noise; take all data at once"
         )
-    return jnp.arange(layouts[0].shapes[0][0])
+    return jnp.arange(shapes[0][0])
 
 
-def likelihoods_of(found: Posterior) -> DataSets:
+def likelihoods_of(experiment: Posterior) -> DataSets:
     """The likelihoods at the start."""
-    return data_sets(found.noise, found.parameters.model(found.parameters.start))
+    parameters = experiment.parameters
+    return data_sets(experiment.noise, parameters.model(parameters.start))
 
 
-def _masked(used: Array | None, prediction: Array) -> Array:
-    """A prediction, 0 where nothing is used; it may have several numbers a datum."""
-    if used is None:
-        return prediction
-    return jnp.where(jnp.repeat(used, prediction.size // used.size), prediction, 0)
-
-
-def with_culprit(found: Compared) -> RESULTS:
-    """The outcome, or that the likelihood of a finite prediction is not."""
-    result = found.result
-    losses = [one.loss() for one in found.comparisons]
-    prediction = found.prediction
-    blamed = jnp.all(jnp.isfinite(prediction)) & equals(result, RESULTS.successful)
-    for one, loss in zip(found.comparisons, losses, strict=True):
-        squares = jnp.sum(one.residuals() ** 2)
-        overflows = (
-            blamed & ~jnp.isfinite(squares) & ~jnp.any(jnp.isnan(one.residuals()))
-        )
+def _result_of(compared: Compared) -> RESULTS:
+    """The outcome, or that the likelihood of a finite prediction is not finite."""
+    result = compared.result
+    losses = [part.loss() for part in compared.comparisons]
+    ran = equals(result, RESULTS.successful)
+    blamed = jnp.all(jnp.isfinite(compared.prediction)) & ran
+    for part, loss in zip(compared.comparisons, losses, strict=True):
+        squares = jnp.sum(part.residuals() ** 2)
+        no_nan = ~jnp.any(jnp.isnan(part.residuals()))
+        overflows = blamed & ~jnp.isfinite(squares) & no_nan
         undefined = blamed & ~jnp.isfinite(loss) & ~overflows
         result = RESULTS.where(overflows, RESULTS.chi2_not_finite, result)
         result = RESULTS.where(undefined, RESULTS.likelihood_not_finite, result)
-    wrong = jnp.asarray(equals(result, RESULTS.successful)) & ~jnp.isfinite(
-        found.prior.loss()
-    )
+    ran = jnp.asarray(equals(result, RESULTS.successful))
+    wrong = ran & ~jnp.isfinite(compared.prior.loss())
     return RESULTS.where(wrong, RESULTS.prior_not_finite, result)
 
 
@@ -494,24 +486,6 @@ def recall(result: Any, what: str) -> Posterior:
     return experiment
 
 
-def check_not_simulation(data: PyTree):
-    """Refuse data that hold a simulation, whose numbers are those of a model."""
-    held = jax.tree.leaves(data, is_leaf=_is_simulation)
-    found = next(filter(_is_simulation, held), None)
-    if found is not None:
-        raise ValueError(
-            "data must be arrays as predict returns them, got the simulation "
-            f"{type(found).__name__}; the order is fit(predict, model, data)"
-        )
-
-
-def _is_simulation(node: Any) -> bool:
-    return isinstance(node, AbstractSimulation)
-
-
-_MOST_NAMES = 6
-
-
 def warn_of_single_precision(act: str, model: PyTree, data: PyTree):
     """Warn if JAX runs in float32, or arrays do: error bars lose digits first."""
     if not jax.config.jax_enable_x64:  # pyright: ignore[reportAttributeAccessIssue]
@@ -521,40 +495,29 @@ def warn_of_single_precision(act: str, model: PyTree, data: PyTree):
             stacklevel=3,
         )
         return
-    names = _short_floats("model", model) + _short_floats("data", data)
+    names = [
+        f"{joined((root, *map(step_to, path)))} ({leaf.dtype})"
+        for root, tree in (("model", model), ("data", data))
+        for path, leaf in jax.tree_util.tree_flatten_with_path(tree)[0]
+        if jnp.issubdtype(dtype := getattr(leaf, "dtype", int), jnp.inexact)
+        and jnp.finfo(dtype).bits < 64
+    ]
     if names:
-        more = len(names) - _MOST_NAMES
-        listed = ", ".join(names[:_MOST_NAMES]) + (f" and {more} more" * (more > 0))
+        more = f" and {len(names) - 6} more" if len(names) > 6 else ""
         warnings.warn(
-            f"{act} of arrays below float64 in a float64 session: {listed}; a run "
-            "takes the precision of its state, and error bars lose digits first; give "
-            "jnp.asarray(x, float), or filter this warning if it is meant",
+            f"{act} of arrays below float64 in a float64 session: "
+            f"{', '.join(names[:6])}{more}; a run takes the precision of its state, "
+            "and error bars lose digits first; give jnp.asarray(x, float), or filter "
+            "this warning if it is meant",
             stacklevel=3,
         )
 
 
-def _short_floats(root: str, tree: PyTree) -> list[str]:
-    """Names of floating arrays below double precision, with their types."""
-    leaves, _ = jax.tree_util.tree_flatten_with_path(tree)
-    return [
-        f"{joined((root, *map(step_to, path)))} ({leaf.dtype})"
-        for path, leaf in leaves
-        if _is_short(leaf)
-    ]
-
-
-def _is_short(leaf: Any) -> bool:
-    dtype = getattr(leaf, "dtype", None)
-    if dtype is None or not jnp.issubdtype(dtype, jnp.inexact):
-        return False
-    return jnp.finfo(dtype).bits < 64
-
-
 @fresh_jit
 def at_finer_steps(
-    function: Callable[[Posterior, Array], _Found], experiment: Posterior, at: Array
-) -> _Found | None:
+    function: Callable[[Posterior, Array], _Result], experiment: Posterior, at: Array
+) -> _Result | None:
     """`function(experiment, at)` by finer steps; None where there are none."""
     with refined_steps() as methods:
-        found = function(experiment, at)
-    return found if methods else None
+        result = function(experiment, at)
+    return result if methods else None

@@ -101,16 +101,14 @@ class Distribution(eqx.Module):
         return cls(numbers, opaque, begin, shape, path)
 
     @property
-    def given(self) -> object:
-        """The distribution."""
-        return self.numbers if self.opaque is None else self.opaque.given
+    def part(self) -> slice:
+        """The entries, which are all that it depends on."""
+        return slice(self.begin, self.begin + int(np.prod(self.shape, dtype=int)))
 
     def log_prob(self, values: Array) -> Array:
         """Of each entry, or one number for all; −inf outside of a stated support."""
-        size = int(np.prod(self.shape, dtype=int))
-        return _log_prob(
-            self.given, values[self.begin : self.begin + size].reshape(self.shape)
-        )
+        distribution = self.numbers if self.opaque is None else self.opaque.given
+        return _log_prob(distribution, values[self.part].reshape(self.shape))
 
     def is_elementwise(self, values: Array) -> bool:
         """Whether it is a product over entries."""

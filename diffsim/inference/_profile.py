@@ -40,13 +40,13 @@ class Constrained:
         # A transform at the end of its range has none, a logit at 1 for instance.
         begun = _slope(experiment, experiment.parameters.z_start)
         self.slope = np.asarray(jnp.where(slope == 0, begun, slope))
-        limits = experiment.parameters.limits()
-        self.lower, self.upper = (np.asarray(limits[k]) for k in ("lower", "upper"))
+        limits = experiment.parameters.limits
+        self.lower, self.upper = map(np.asarray, limits)
         inside = experiment.parameters.coordinates
         #: How far a parameter can be; on a circle half a turn, a little less of which
         #: is on its own side.
         self.edges = inside.turns.around(
-            jnp.asarray(self.best), tuple(limits.values()), (1 - 1e-6) / inside.scale
+            jnp.asarray(self.best), limits, (1 - 1e-6) / inside.scale
         )
         #: The lowest rise, and where the last fit ended, to start the next from.
         self.lowest, self.last = 0.0, self.best

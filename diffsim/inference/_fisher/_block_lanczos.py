@@ -59,25 +59,37 @@ def leading_eigenpairs(
     while True:
         images = multiply(space.waiting)
         if not np.all(np.isfinite(images)):
-            return _unknown(size, k, space.products + len(images), dtype)
+            nothing = np.full(k, math.nan)
+            vectors = np.full((k, size), math.nan, dtype)
+            return Eigenpairs(nothing, vectors, nothing, space.products + len(images))
         space.extend(images)
         rounds += 1
-        values, vectors, residuals = space.ritz_pairs(k)
+        values, vectors_of, residuals = space.ritz_pairs(k)
         largest = max(np.max(np.abs(values)), np.finfo(dtype).tiny)
         relative = residuals / largest
         show(space.products, int(np.sum(relative <= tol)), float(np.max(relative)))
         converged = len(values) == k and bool(np.all(relative <= tol))
         if converged and (rounds >= needed or space.is_complete):
-            missing = _may_miss_copies(values / largest, width, tol)
-            if space.is_complete or not missing:
-                return Eigenpairs(values, vectors(), residuals, space.products)
+            # One above the last was found as often as there are starts, and may have
+            # more copies; the last cluster lacks none that would be larger.
+            steps = np.diff(values / largest, prepend=np.inf)
+            copies = np.diff(np.flatnonzero(steps < -tol))
+            if space.is_complete or not np.any(copies >= width):
+                return Eigenpairs(values, vectors_of(), residuals, space.products)
             space.append_random(width)
             width, needed = 2 * width, 2 * rounds
         elif not len(space.waiting):
             space.append_random(width)
         ahead = space.products + len(space.waiting)
         if ahead > max_products or space.is_complete:
-            raise ValueError(_shortfall(relative, k, tol, space.products))
+            reached = int(np.sum(relative <= tol))
+            worst = f"{np.max(relative):.1e}" if len(relative) == k else "unknown"
+            raise ValueError(
+                f"max_products: {reached} of {k} modes converged within "
+                f"{space.products} products, with residuals up to {worst} of the "
+                f"largest eigenvalue and tol {tol:.1e}; take fewer modes, a larger tol "
+                "or more max_products"
+            )
 
 
 class _KrylovSpace:
@@ -147,35 +159,13 @@ class _KrylovSpace:
         return vectors
 
     def _append(self, vectors: np.ndarray):
-        # What cancelled in them left a part in the basis, relative to their size.
-        found = np.linalg.qr(self._beside(vectors).T)[0].T if len(vectors) else vectors
-        self.basis = np.concatenate([self.basis, found])
+        # Cancellation left a part in the basis, relative to their size.
+        if len(vectors):
+            vectors = np.linalg.qr(self._beside(vectors).T)[0].T
+        self.basis = np.concatenate([self.basis, vectors])
 
 
 def _orthogonal(vectors: np.ndarray, least: float) -> np.ndarray:
     """Orthonormal rows for the span of `vectors`, without what is below `least`."""
     _, sizes, rows = np.linalg.svd(vectors, full_matrices=False)
     return rows[sizes > least]
-
-
-def _may_miss_copies(values: np.ndarray, width: int, tol: float) -> bool:
-    """Whether one above the last eigenvalue was found as often as there are starts."""
-    first = np.flatnonzero(np.diff(values, prepend=np.inf) < -tol)
-    copies = np.diff(first)  # the last cluster lacks none that would be larger
-    return bool(np.any(copies >= width))
-
-
-def _shortfall(relative: np.ndarray, k: int, tol: float, products: int) -> str:
-    reached = int(np.sum(relative <= tol))
-    worst = f"{np.max(relative):.1e}" if len(relative) == k else "unknown"
-    return (
-        f"max_products: {reached} of {k} modes converged within {products} products, "
-        f"with residuals up to {worst} of the largest eigenvalue and tol {tol:.1e}; "
-        "take fewer modes, a larger tol or more max_products"
-    )
-
-
-def _unknown(size: int, k: int, products: int, dtype: Any) -> Eigenpairs:
-    """NaN, where a prediction is."""
-    nothing = np.full(k, math.nan)
-    return Eigenpairs(nothing, np.full((k, size), math.nan, dtype), nothing, products)

@@ -1,21 +1,19 @@
-"""`fisher`: what an experiment can tell about the parameters of a model."""
+"""`fisher`, `fisher_operator`: what an experiment can tell about a model."""
 
 import functools
-from typing import Any, Literal, overload
+from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array
 
 from ..._jit._fresh_jit import reading
 from ..._linalg import matmul
 from ..._tracer_errors import FORWARD_ONLY, REVERSE_ONLY, UNROLL
 from ..._types import PyTree
-from ..._validation import is_traced
+from ..._validation import count, is_traced, one_of
 from .._fit_diagnosis import explain_swapped
-from .._fit_loop import check_count
 from .._posterior import (
     Posterior,
     at_finer_steps,
@@ -39,7 +37,6 @@ from ._information import (
 MOST_DENSE = 10_000
 
 
-@overload
 def fisher(
     predict: Any,
     model: PyTree,
@@ -52,41 +49,7 @@ def fisher(
     priors: Any = (),
     samples: int = 4096,
     seed: int = 0,
-    dense: Literal[True] = True,
-) -> Fisher: ...
-
-
-@overload
-def fisher(
-    predict: Any,
-    model: PyTree,
-    *,
-    noise: Any,
-    free: Any = None,
-    kind: str = "expected",
-    data: PyTree = None,
-    error_estimate: bool = False,
-    priors: Any = (),
-    samples: int = 4096,
-    seed: int = 0,
-    dense: Literal[False],
-) -> FisherOperator: ...
-
-
-def fisher(
-    predict: Any,
-    model: PyTree,
-    *,
-    noise: Any,
-    free: Any = None,
-    kind: str = "expected",
-    data: PyTree = None,
-    error_estimate: bool = False,
-    priors: Any = (),
-    samples: int = 4096,
-    seed: int = 0,
-    dense: bool = True,
-) -> Fisher | FisherOperator:
+) -> Fisher:
     r"""The Fisher information of an experiment at `model`, before or after the data.
 
     $$F_{ab} = \partial_a\mu^T C^{-1}\,\partial_b\mu
@@ -134,122 +97,157 @@ def fisher(
 
     - `priors`: a list of `Prior`, on functions of the model.
     - `samples`, `seed`: how many data sets are drawn for "sampled", and by which key.
-    - `dense`: whether to make the matrix. False is for fields of thousands of cells:
-        nothing runs until `mv` or `modes` of the `FisherOperator` is called.
 
-    **Returns:** a `Fisher`, or a `FisherOperator` if not `dense`.
+    **Returns:** a `Fisher`. For fields of thousands of cells `fisher_operator` makes no
+    matrix.
 
     **Raises:** `ValueError` for wrong paths, shapes, NaN data, an unknown sigma without
     data, an observed information that is not positive definite, and a matrix of 10⁴
     parameters or more.
 
-    **Limits:** rows are kept, so memory is data × parameters (convenience: of an
-    operator they are not); it cannot see errors of the integration unless asked to: use
-    tolerances of 1e-8 or so, or `error_estimate=True` (mathematics).
+    **Limits:** rows are kept, so memory is data × parameters (convenience:
+    `fisher_operator` keeps none); it cannot see errors of the integration unless asked
+    to: use tolerances of 1e-8 or so, or `error_estimate=True` (mathematics).
     """
     warn_of_single_precision("fisher", model, data)
-    if kind not in ("expected", "observed", "sampled"):
-        raise ValueError(
-            f"kind must be 'expected', 'observed' or 'sampled', got {kind!r}"
+    one_of("kind", kind, ("expected", "observed", "sampled"))
+    count("samples", samples)
+    try:
+        experiment = posterior(
+            predict, model, data, noise=noise, free=free, priors=priors
         )
-    check_count("samples", samples)
-    order = "fisher(predict, model, data=data)"
-    with explain_swapped(predict, model, data, order=order):
-        found = posterior(predict, model, data, noise=noise, free=free, priors=priors)
-        if not dense:
-            return _fisher_operator(found, kind, error_estimate)
-        _check_size(found)
-        with reading(found), _with_explained_errors(found, kind):
-            information = _fisher_matrix(found, kind, error_estimate, samples, seed)
-    remember(information, found)
+        size = len(experiment.parameters.names)
+        if size >= MOST_DENSE:
+            bytes_ = size**2 * experiment.parameters.start.dtype.itemsize
+            raise ValueError(
+                f"free: the Fisher matrix of {size} parameters would take "
+                f"{bytes_ / 1e9:.1f} GB, and as much again for each step on the way to "
+                "error bars; take fisher_operator(...).modes(k), the directions that "
+                "data tell most of"
+            )
+        forward, reverse = "write its derivative as jax.custom_jvp", UNROLL
+        if kind == "observed":
+            reverse = f"take kind='expected', or {UNROLL}"
+        else:
+            forward += ", or take kind='observed' with data=, by reverse mode"
+        explained = explain_derivatives(
+            experiment,
+            forward=f"{REVERSE_ONLY}; {forward}",
+            reverse=f"{FORWARD_ONLY}; {reverse}",
+        )
+        with reading(experiment), explained:
+            information = _fisher_matrix(
+                experiment, kind, error_estimate, samples, seed
+            )
+    except Exception as error:
+        order = "fisher(predict, model, data=data)"
+        explain_swapped(error, predict, model, data, order)
+        raise
+    remember(information, experiment)
     return information
 
 
-def _fisher_operator(
-    found: Posterior, kind: str, error_estimate: bool
+def fisher_operator(
+    predict: Any,
+    model: PyTree,
+    *,
+    noise: Any,
+    free: Any = None,
+    kind: str = "expected",
+    data: PyTree = None,
+    priors: Any = (),
 ) -> FisherOperator:
-    _check_data(found, kind)
-    if error_estimate:
-        raise ValueError(
-            "error_estimate=True takes dense=True: it compares two matrices; compare "
-            "the modes at two steps or tolerances instead"
+    """The Fisher information as a linear operator, for thousands of parameters.
+
+    ```python
+    def readings(white):  # of a smooth curve, every tenth point of it
+        return jnp.cumsum(white)[::10]
+
+    how = {"noise": inference.Gaussian(0.1), "free": {"[:]": ds.Free(prior=(0.0, 1.0))}}
+    operator = ds.fisher_operator(readings, jnp.zeros(100), **how)
+    operator.modes(3).eigenvalues
+    ```
+
+    No matrix is made, and nothing runs until `mv` or `modes` of the operator is called.
+
+    **Arguments** are those of `fisher`
+
+    - `predict`, `model`, `noise`, `free`, `data`, `priors`: the experiment.
+    - `kind`: "expected" or "observed".
+
+    **Returns:** a `FisherOperator`.
+
+    **Raises:** `ValueError` as `fisher` does, and where the information has no formula
+    or that of the priors is a matrix.
+    """
+    warn_of_single_precision("fisher_operator", model, data)
+    one_of("kind", kind, ("expected", "observed"))
+    try:
+        experiment = posterior(
+            predict, model, data, noise=noise, free=free, priors=priors
         )
-    if kind == "sampled" or (kind == "expected" and _lacks_formula(found)):
+        _check_data(experiment, kind)
+        if kind == "expected":
+            _check_operator(experiment)
+    except Exception as error:
+        order = "fisher_operator(predict, model, data=data)"
+        explain_swapped(error, predict, model, data, order)
+        raise
+    return FisherOperator(experiment, kind)
+
+
+def _check_operator(experiment: Posterior):
+    if _lacks_formula(experiment):
         raise ValueError(
-            "dense=False takes an information with a formula, and this one would be "
-            "sampled; take kind='observed' with data, or dense=True"
+            "fisher_operator takes an information with a formula, and this one would "
+            "be sampled; take kind='observed' with data, or fisher"
         )
-    if kind == "expected" and _has_joint_prior(found):
+    prior = functools.partial(experiment.parameters.prior, expected=True)
+    if jax.eval_shape(prior, experiment.parameters.start).joint is not None:
         raise ValueError(
-            "dense=False takes priors of single entries or Gaussian ones, and the "
+            "fisher_operator takes priors of single entries or Gaussian ones, and the "
             "information of one on several together is a matrix; take kind='observed' "
             "with data"
         )
-    return FisherOperator(found, kind)
-
-
-def _has_joint_prior(found: Posterior) -> bool:
-    """Whether the rows of priors are made of a matrix."""
-    values = found.parameters.start
-    prior = functools.partial(found.parameters.prior, expected=True)
-    return jax.eval_shape(prior, values).joint is not None
-
-
-def _check_size(found: Posterior):
-    """Refuse what would take the memory of the machine, before anything runs."""
-    size = len(found.parameters.names)
-    if size >= MOST_DENSE:
-        gigabytes = size**2 * found.parameters.start.dtype.itemsize / 1e9
-        raise ValueError(
-            f"free: the Fisher matrix of {size} parameters would take {gigabytes:.1f} "
-            "GB, and as much again for each step on the way to error bars; take "
-            "fisher(..., dense=False).modes(k), the directions that data tell most of"
-        )
-
-
-def _with_explained_errors(found: Posterior, kind: str):
-    """Raise `ValueError` where JAX cannot differentiate what a user wrote."""
-    forward, reverse = "write its derivative as jax.custom_jvp", UNROLL
-    if kind == "observed":
-        reverse = f"take kind='expected', or {UNROLL}"
-    else:
-        forward += (
-            ", or take kind='observed' with data=, where its rule has forward mode"
-        )
-    return explain_derivatives(
-        found,
-        forward=f"{REVERSE_ONLY}; {forward}",
-        reverse=f"{FORWARD_ONLY}; {reverse}",
-    )
 
 
 def _fisher_matrix(
-    found: Posterior, kind: str, error_estimate: bool, samples: int, seed: int
+    experiment: Posterior, kind: str, error_estimate: bool, samples: int, seed: int
 ) -> Fisher:
-    _check_data(found, kind)
-    values = found.parameters.start
-    if kind == "sampled" or (kind == "expected" and _lacks_formula(found)):
-        if error_estimate or found.scale_is_unknown:
-            given = "error_estimate" if error_estimate else "noise=Gaussian()"
+    _check_data(experiment, kind)
+    values = experiment.parameters.start
+    if kind == "sampled" or (kind == "expected" and _lacks_formula(experiment)):
+        if error_estimate or experiment.scale_is_unknown:
+            argument = "error_estimate" if error_estimate else "noise=Gaussian()"
             raise ValueError(
-                f"{given} cannot be combined with an information that is sampled; take "
-                "kind='expected' or 'observed'"
+                f"{argument} cannot be combined with an information that is sampled; "
+                "take kind='expected' or 'observed'"
             )
-        return sampled_information(found, values, samples, seed)
+        return sampled_information(experiment, values, samples, seed)
     inform = observed_information if kind == "observed" else expected_information
-    information, at = inform(found, values)
+    # Beside the information the prediction, or of an observed one the gradient.
+    information, before = inform(experiment, values)
     if not error_estimate:
         return information
-    return _with_refinement(information, at, at_finer_steps(inform, found, values))
+    finer = at_finer_steps(inform, experiment, values)
+    if finer is None:
+        unknown = jnp.full_like(information.root, jnp.nan)
+        refined = eqx.tree_at(lambda f: f.root, information, unknown)
+        return information.with_refinement(refined, unknown[0])
+    refined, after = finer
+    change = before - after
+    if information.score_rows is not None:
+        change = matmul(information.score_rows.T, change)
+    return information.with_refinement(refined, change)
 
 
-def _lacks_formula(found: Posterior) -> bool:
+def _lacks_formula(experiment: Posterior) -> bool:
     """Whether the expected information has to be sampled, if it can be."""
-    sets = likelihoods_of(found)
-    for one, varies in zip(sets.likelihoods, sets.varies, strict=True):
-        if one.has_information(0, varies):
+    sets = likelihoods_of(experiment)
+    for likelihood, varies in zip(sets.likelihoods, sets.varies, strict=True):
+        if likelihood.has_information(0, varies):
             continue
-        if not one.can_draw:
+        if not likelihood.can_draw:
             raise ValueError(
                 "the expected information of a likelihood of your own needs "
                 "information(prediction) or sample(key, prediction) beside log_prob; "
@@ -259,46 +257,21 @@ def _lacks_formula(found: Posterior) -> bool:
     return False
 
 
-def _check_data(found: Posterior, kind: str):
+def _check_data(experiment: Posterior, kind: str):
     """Refuse to go on without data where they are needed, or with too few."""
-    if found.data is None and (kind == "observed" or found.scale_is_unknown):
+    data, unknown = experiment.data, experiment.scale_is_unknown
+    if data is None and (kind == "observed" or unknown):
         needs = "kind='observed'" if kind == "observed" else "a Gaussian without sigma"
         raise ValueError(f"data must be given: {needs} cannot do without")
-    if found.scale_is_unknown:
-        _check_enough_data(found)
-
-
-def _check_enough_data(found: Posterior):
-    """An unknown sigma is judged from what the parameters leave of the data."""
-    if found.data is None:
+    if data is None or not unknown:
         return
-    (likelihood,), number = (
-        likelihoods_of(found).likelihoods,
-        len(found.parameters.names),
-    )
-    masks = jax.tree.leaves(likelihood.mask)
+    # An unknown sigma is judged from what the parameters leave of the data.
+    masks = jax.tree.leaves(likelihoods_of(experiment).likelihoods[0].mask)
     if any(map(is_traced, masks)):
         return
-    size = int(sum(map(np.sum, masks))) if masks else found.data[0].size
-    if size <= number:
+    size = int(sum(map(np.sum, masks))) if masks else data[0].size
+    if size <= (number := len(experiment.parameters.names)):
         raise ValueError(
             "noise=Gaussian() estimates sigma from residuals, which takes more data "
             f"than parameters, got {size} for {number}; give it, Gaussian(sigma)"
         )
-
-
-def _with_refinement(information: Fisher, at: Array, finer: Any) -> Fisher:
-    """The information with what finer steps make of it, if there are any.
-
-    `at` is the prediction where the information is the expected one, and the gradient
-    of the loss where it is observed; `finer` the same two by finer steps.
-    """
-    if finer is None:
-        unknown = jnp.full_like(information.root, jnp.nan)
-        refined = eqx.tree_at(lambda f: f.root, information, unknown)
-        return information.with_refinement(refined, unknown[0])
-    refined, other = finer
-    change = at - other
-    if information.score_rows is not None:
-        change = matmul(information.score_rows.T, change)
-    return information.with_refinement(refined, change)

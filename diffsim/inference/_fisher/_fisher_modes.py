@@ -46,7 +46,7 @@ class FisherModes(eqx.Module):
         return curve(white)[::20]
 
     how = {"noise": inference.Gaussian(0.1), "free": {"[:]": ds.Free(prior=(0.0, 1.0))}}
-    modes = ds.fisher(readings, jnp.zeros(200), **how, dense=False).modes(10)
+    modes = ds.fisher_operator(readings, jnp.zeros(200), **how).modes(10)
     assert isinstance(modes, inference.FisherModes)
     modes.eigenvalues  # all ten are determined by data, ≫ 1
     modes.stderr  # of the noise; the band of the curve by what modes leave of it:

@@ -18,11 +18,10 @@ from ..._progress import clear_line, progress_text, show_line
 from ..._results import RESULTS
 from ..._text_table import html_representation, text_representation
 from ..._tracer_errors import FORWARD_ONLY, REVERSE_ONLY, UNROLL
-from ..._validation import array_of, as_floating, is_traced, positive, scalar
-from .._fit_loop import check_count
+from ..._validation import array_of, as_floating, count, is_traced, positive, scalar
 from .._posterior import Compared, Posterior, explain_derivatives
 from .._report import KINDS, count_noun
-from ._block_lanczos import WIDTH, Eigenpairs, leading_eigenpairs
+from ._block_lanczos import WIDTH, leading_eigenpairs
 from ._fisher_modes import FisherModes
 from ._information import information_status, sigma_factor
 
@@ -42,15 +41,15 @@ class FisherOperator(eqx.Module):
         return ds.simulate(run, 0.02).states
 
     prior = {"[:]": ds.Free(prior=(0.0, 1.0))}
-    how = {"noise": inference.Gaussian(0.5), "free": prior, "dense": False}
-    operator = ds.fisher(snapshot, jnp.zeros((1, 128, 128)), **how)
+    how = {"noise": inference.Gaussian(0.5), "free": prior}
+    operator = ds.fisher_operator(snapshot, jnp.zeros((1, 128, 128)), **how)
     assert isinstance(operator, inference.FisherOperator)
     operator.mv(np.ones(operator.size))  # as F @ 1, with F of 16384 × 16384
     modes = operator.modes(10, tol=1e-3)  # what is told best
     modes.model(0)  # the best of them, as a field
     ```
 
-    It is made by `fisher(..., dense=False)`.
+    It is made by `fisher_operator`.
 
     **Fields**
 
@@ -131,7 +130,17 @@ class FisherOperator(eqx.Module):
 
         **Raises:** `ValueError` where residuals stay above `tol`.
         """
-        self._check(k, tol, max_products)
+        if count("k", k) > self.size:
+            raise ValueError(f"k must be at most the {self.size} parameters, got {k}")
+        tol = float(positive("tol", scalar("tol", tol)))
+        if max_products is None:
+            max_products = 20 * k + 200
+        count("max_products", max_products)
+        if any(map(is_traced, jax.tree.leaves(self.posterior))):
+            raise ValueError(
+                "modes is a loop outside of jit, grad and vmap, and the experiment is "
+                "traced; call it outside, or take operator.mv inside"
+            )
         parameters = self.posterior.parameters
         rounding = float(np.finfo(parameters.start.dtype).eps) ** 0.8
         status: list[RESULTS] = []
@@ -145,13 +154,25 @@ class FisherOperator(eqx.Module):
                 functools.partial(self._scaled_products, min(k, WIDTH), status),
                 self.size,
                 int(k),
-                tol=max(float(tol), rounding),
-                max_products=20 * k + 200 if max_products is None else max_products,
+                tol=max(tol, rounding),
+                max_products=max_products,
                 seed=seed,
                 dtype=parameters.start.dtype,
                 show=show,
             )
-        return self._as_modes(pairs, status[-1])
+        vectors = pairs.vectors
+        dtype, largest = vectors.dtype, np.argmax(np.abs(vectors), axis=1)[:, None]
+        signs = np.sign(np.take_along_axis(vectors, largest, axis=1))
+        return FisherModes(
+            eigenvalues=jnp.asarray(pairs.values, dtype),
+            vectors=jnp.asarray(vectors * signs),
+            residuals=jnp.asarray(pairs.residuals, dtype),
+            status=status[-1],
+            parameters=parameters,
+            prior_sd=self.prior_sd,
+            products=pairs.products,
+            kind=self.kind,
+        )
 
     def _scaled_products(
         self, width: int, status: list[RESULTS], rows: np.ndarray
@@ -166,46 +187,16 @@ class FisherOperator(eqx.Module):
         # Blocks of one width, filled by zeros: another one would be compiled anew.
         for block in np.split(rows, range(width, len(rows), width)):
             padded = np.pad(block * unit, ((0, width - len(block)), (0, 0)))
-            found, how = information_products(
+            images, outcome = information_products(
                 self.posterior, self.kind, jnp.asarray(padded)
             )
-            pieces.append(np.asarray(found)[: len(block)] * unit)
-            status.append(how)
+            pieces.append(np.asarray(images)[: len(block)] * unit)
+            status.append(outcome)
         products = np.concatenate(pieces)
         if sd is None:
             prior_sd = np.asarray(parameters.prior_sd)
             products = products + rows / prior_sd / prior_sd
         return products
-
-    def _as_modes(self, pairs: Eigenpairs, status: RESULTS) -> FisherModes:
-        vectors = pairs.vectors
-        largest = np.argmax(np.abs(vectors), axis=1)[:, None]
-        signs = np.sign(np.take_along_axis(vectors, largest, axis=1))
-        dtype = vectors.dtype
-        return FisherModes(
-            eigenvalues=jnp.asarray(pairs.values, dtype),
-            vectors=jnp.asarray(vectors * signs),
-            residuals=jnp.asarray(pairs.residuals, dtype),
-            status=status,
-            parameters=self.posterior.parameters,
-            prior_sd=self.prior_sd,
-            products=pairs.products,
-            kind=self.kind,
-        )
-
-    def _check(self, k: Any, tol: Any, max_products: Any):
-        check_count("k", k)
-        if k > self.size:
-            raise ValueError(f"k must be at most the {self.size} parameters, got {k}")
-        scalar("tol", tol)
-        positive("tol", tol)
-        if max_products is not None:
-            check_count("max_products", max_products)
-        if any(map(is_traced, jax.tree.leaves(self.posterior))):
-            raise ValueError(
-                "modes is a loop outside of jit, grad and vmap, and the experiment is "
-                "traced; call it outside, or take operator.mv inside"
-            )
 
     def _with_explained_errors(self) -> contextlib.AbstractContextManager[None]:
         """Raise `ValueError` where JAX cannot differentiate what a user wrote."""
@@ -213,7 +204,7 @@ class FisherOperator(eqx.Module):
             self.posterior,
             forward=f"{REVERSE_ONLY}; write its derivative as jax.custom_jvp, or take "
             "adjoint=simulations.Checkpointed() for Reversible()",
-            reverse=f"{FORWARD_ONLY}; {UNROLL}, or take dense=True for few parameters",
+            reverse=f"{FORWARD_ONLY}; {UNROLL}, or take fisher for few parameters",
         )
 
     def __repr__(self) -> str:
@@ -237,7 +228,15 @@ def _shown(progress: Any, began: float):
         if callable(progress):
             progress(step)
         elif progress:
-            show_line(_line(step))
+            show_line(
+                progress_text(
+                    "modes",
+                    f"{products} products",
+                    f"{converged} converged",
+                    f"residual {residual:.1e}",
+                    seconds=step["seconds"],
+                )
+            )
 
     if progress is True:
         show_line(progress_text("modes", "compiling"))
@@ -246,16 +245,6 @@ def _shown(progress: Any, began: float):
     finally:
         if progress is True:
             clear_line()
-
-
-def _line(step: dict[str, Any]) -> str:
-    return progress_text(
-        "modes",
-        f"{step['products']} products",
-        f"{step['converged']} converged",
-        f"residual {step['residual']:.1e}",
-        seconds=step["seconds"],
-    )
 
 
 def _report(operator: FisherOperator) -> list[str]:
@@ -271,58 +260,61 @@ def _report(operator: FisherOperator) -> list[str]:
 
 @fresh_jit
 def information_products(
-    found: Posterior, kind: str, rows: Float[Array, "vector parameter"]
+    experiment: Posterior, kind: str, rows: Float[Array, "vector parameter"]
 ) -> tuple[Float[Array, "vector parameter"], RESULTS]:
     """Products of the information for rows, and how the run went.
 
     Gaussian priors of single entries are left out. What does not depend on the rows is
     run once for all of them.
     """
-    values = found.parameters.start
+    values = experiment.parameters.start
     product = _observed_product if kind == "observed" else _expected_product
-    product = functools.partial(product, found.with_expected_information(), values)
-    images, seen = jax.vmap(product, out_axes=(0, None))(rows)
-    images = images / sigma_factor(found, seen, values) ** 2
-    status = information_status(seen, images)
+    expected = experiment.with_expected_information()
+    product = functools.partial(product, expected, values)
+    images, compared = jax.vmap(product, out_axes=(0, None))(rows)
+    images = images / sigma_factor(experiment, compared, values) ** 2
+    status = information_status(compared, images)
     # A derivative may be finite where the prediction is not: no number is right there.
     images = jnp.where(jnp.asarray(status == RESULTS.successful), images, jnp.nan)
     return images, status
 
 
 def _expected_product(
-    found: Posterior, values: Array, vector: Array
+    experiment: Posterior, values: Array, vector: Array
 ) -> tuple[Array, Compared]:
     """Derivatives of all that the posterior depends on, forward, whitened, and back."""
 
     def with_change(x: Array) -> tuple[Array, tuple[Array, Compared]]:
-        at, change, seen = jax.jvp(found.numbers, (x,), (vector,), has_aux=True)
-        return at, (change, seen)
+        numbers, change, compared = jax.jvp(
+            experiment.numbers, (x,), (vector,), has_aux=True
+        )
+        return numbers, (change, compared)
 
-    # The derivative back is that of the run that went forward, which saves another; of
-    # the change, an aux, there is none.
-    _, pull, (change, seen) = jax.vjp(with_change, values, has_aux=True)
-    begin = sum(one.numbers().size for one in seen.comparisons)
-    change = change.at[begin : begin + _prior_rows(found)].set(0)
-    white, unwhiten = jax.vjp(functools.partial(found.whiten, seen), change)
-    return pull(unwhiten(white)[0])[0], seen
+    # The derivative back is that of the run that went forward, which saves another; the
+    # change, an aux, is not differentiated.
+    _, pull, (change, compared) = jax.vjp(with_change, values, has_aux=True)
+    begin = sum(part.numbers().size for part in compared.comparisons)
+    # Gaussian priors of single entries, whose information is a diagonal.
+    count = len(experiment.parameters.has_prior)
+    change = change.at[begin : begin + count].set(0)
+    whiten = functools.partial(experiment.whiten, compared)
+    white, unwhiten = jax.vjp(whiten, change)
+    return pull(unwhiten(white)[0])[0], compared
 
 
 def _observed_product(
-    found: Posterior, values: Array, vector: Array
+    experiment: Posterior, values: Array, vector: Array
 ) -> tuple[Array, Compared]:
     """The derivative of the gradient of the loss."""
+    count = len(experiment.parameters.has_prior)
 
     def loss(x: Array) -> tuple[Array, Compared]:
-        seen = found.compared(x)
-        total = sum(one.loss() for one in seen.comparisons)
-        rows = seen.prior.gaussian[_prior_rows(found) :]
-        return jnp.asarray(total + matmul(rows, rows) / 2 + seen.prior.others), seen
+        compared = experiment.compared(x)
+        total = sum(part.loss() for part in compared.comparisons)
+        rows = compared.prior.gaussian[count:]
+        total = total + matmul(rows, rows) / 2 + compared.prior.others
+        return jnp.asarray(total), compared
 
     gradient = jax.grad(loss, has_aux=True)
-    _, change, seen = jax.jvp(gradient, (values,), (vector,), has_aux=True)
-    return change, seen
-
-
-def _prior_rows(found: Posterior) -> int:
-    """Of Gaussian priors of single entries, whose information is a diagonal."""
-    return len(found.parameters.has_prior)
+    _, change, compared = jax.jvp(gradient, (values,), (vector,), has_aux=True)
+    return change, compared

@@ -4,7 +4,7 @@ from ._banded_covariance import BandedCovariance
 from ._binomial import Binomial
 from ._categorical import Categorical
 from ._covariance import AbstractCovariance, AbstractCovarianceFactor
-from ._data_sets import DataSets, checked_data, data_sets
+from ._data_sets import DataSets, checked_data, data_sets, is_noise, is_noise_function
 from ._gaussian import Gaussian
 from ._gaussian_process import GaussianProcess
 from ._independent import AbstractIndependentLikelihood
@@ -35,4 +35,6 @@ __all__ = [
     "checked_data",
     "data_layout",
     "data_sets",
+    "is_noise",
+    "is_noise_function",
 ]

@@ -44,15 +44,15 @@ class DataSets(eqx.Module):
 def data_sets(noise: Any, model: PyTree[Any]) -> DataSets:
     """The likelihoods that `noise` is at `model`; objects to anything else."""
     _check_no_covariance(noise)
-    if _is_function(noise):
+    if is_noise_function(noise):
         found = _call(noise, model)
         _check_no_covariance(found)
         leaves, structure = jax.tree.flatten(found, is_leaf=_is_likelihood)
         every = [(leaf, True) for leaf in leaves]
     else:
-        leaves, structure = jax.tree.flatten(noise, is_leaf=_is_noise)
+        leaves, structure = jax.tree.flatten(noise, is_leaf=is_noise)
         every = [
-            (_call(leaf, model), True) if _is_function(leaf) else (leaf, False)
+            (_call(leaf, model), True) if is_noise_function(leaf) else (leaf, False)
             for leaf in leaves
         ]
     likelihoods = tuple(_likelihood(*pair) for pair in every or [(noise, False)])
@@ -76,7 +76,8 @@ def _check_no_covariance(noise: Any):
         )
 
 
-def _is_function(noise: Any) -> bool:
+def is_noise_function(noise: Any) -> bool:
+    """Whether noise is a function of the model."""
     return callable(noise) and not isinstance(noise, type) and not _is_likelihood(noise)
 
 
@@ -84,7 +85,8 @@ def _is_likelihood(node: Any) -> bool:
     return not isinstance(node, type) and hasattr(node, "log_prob")
 
 
-def _is_noise(node: Any) -> bool:
+def is_noise(node: Any) -> bool:
+    """Whether a node of a pytree of noise is a likelihood or a function to one."""
     return _is_likelihood(node) or callable(node)
 
 
