@@ -474,7 +474,7 @@ _INFERENCE = (
     ),
     Mutant(
         "half-the-information-of-sigma",
-        "diffsim/inference/_likelihoods/_covariance.py",
+        "diffsim/inference/_likelihoods/_gaussian.py",
         "return jnp.sqrt(jnp.where(expected, 2.0, 1 + z**2))",
         "return jnp.sqrt(jnp.where(expected, 1.0, 1 + z**2))",
         "A normal datum knows ln σ to two units of information.",

@@ -67,52 +67,6 @@ class AbstractCovariance(eqx.Module):
         """
 
 
-class StandardDeviations(AbstractCovarianceFactor):
-    """The factor of independent data; the numbers are ln σ.
-
-    Rows of ln σ are in units of the information 2, or of what steps are safe with: far
-    from the optimum that is none to step by. With a σ that is f times too small the
-    gradient in ln σ is 1 − f² a datum and the step f²/2, e-folds beyond the optimum.
-    The mean of the expected and the observed curvature, 1 + z², makes the step tanh of
-    what there is to go, from either side.
-    """
-
-    sigma: Float[Array, " datum"]
-    used: Bool[Array, " datum"] | None
-
-    def whiten(self, vector):
-        """v/σ."""
-        return vector / self.sigma
-
-    def correlate(self, vector):
-        """σ v."""
-        return vector * self.sigma
-
-    def standard_deviations(self):
-        """σ."""
-        return self.sigma
-
-    def half_log_det(self):
-        """Σ ln σ."""
-        return jnp.sum(self.numbers())
-
-    def numbers(self):
-        """ln σ."""
-        return jnp.log(self.sigma)
-
-    def whiten_numbers(self, tangent, z, expected):
-        """The change of ln σ times the root of its information."""
-        return tangent * self._weight(z, expected)
-
-    def number_rows(self, z, expected):
-        """(1 − z²) over that root."""
-        score = (1 - z**2) / self._weight(z, expected)
-        return score if self.used is None else jnp.where(self.used, score, 0)
-
-    def _weight(self, z: Array, expected: Any) -> Array:
-        return jnp.sqrt(jnp.where(expected, 2.0, 1 + z**2))
-
-
 #: Beyond so many data the N(N + 1)/2 rows of B are too many: 134 million numbers for
 #: each parameter.
 MOST_DATA = 4096
@@ -159,11 +113,6 @@ def _whiten_columns(factor: AbstractCovarianceFactor, matrix: Array) -> Array:
 def _half_weights(row: np.ndarray, column: np.ndarray, dtype: Any) -> Array:
     """√½ on the diagonal, and 1 where an entry stands for two."""
     return jnp.asarray(np.where(row == column, np.sqrt(0.5), 1.0), dtype)
-
-
-def quadratic(z: Array) -> Array:
-    """½ |z|²."""
-    return matmul(z, z) / 2
 
 
 class DenseFactor(AbstractMatrixFactor):

@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float
 
+from ..._linalg import matmul
 from ..._types import PyTree
 from ..._validation import as_floating, is_traced, not_negative
 from ._covariance import (
@@ -16,8 +17,6 @@ from ._covariance import (
     AbstractCovarianceFactor,
     CholeskyFactor,
     DenseCovariance,
-    StandardDeviations,
-    quadratic,
     without_masked,
 )
 from ._likelihood import (
@@ -203,6 +202,52 @@ class Gaussian(AbstractLikelihood):
         return StandardDeviations(sigma, used)
 
 
+class StandardDeviations(AbstractCovarianceFactor):
+    """The factor of independent data; the numbers are ln σ.
+
+    Rows of ln σ are in units of the information 2, or of what steps are safe with: far
+    from the optimum that is none to step by. With a σ that is f times too small the
+    gradient in ln σ is 1 − f² a datum and the step f²/2, e-folds beyond the optimum.
+    The mean of the expected and the observed curvature, 1 + z², makes the step tanh of
+    what there is to go, from either side.
+    """
+
+    sigma: Float[Array, " datum"]
+    used: Bool[Array, " datum"] | None
+
+    def whiten(self, vector):
+        """v/σ."""
+        return vector / self.sigma
+
+    def correlate(self, vector):
+        """σ v."""
+        return vector * self.sigma
+
+    def standard_deviations(self):
+        """σ."""
+        return self.sigma
+
+    def half_log_det(self):
+        """Σ ln σ."""
+        return jnp.sum(self.numbers())
+
+    def numbers(self):
+        """ln σ."""
+        return jnp.log(self.sigma)
+
+    def whiten_numbers(self, tangent, z, expected):
+        """The change of ln σ times the root of its information."""
+        return tangent * self._weight(z, expected)
+
+    def number_rows(self, z, expected):
+        """(1 − z²) over that root."""
+        score = (1 - z**2) / self._weight(z, expected)
+        return score if self.used is None else jnp.where(self.used, score, 0)
+
+    def _weight(self, z: Array, expected: Any) -> Array:
+        return jnp.sqrt(jnp.where(expected, 2.0, 1 + z**2))
+
+
 class GaussianComparison(AbstractComparison):
     """Whitened residuals z = L⁻¹(prediction − data), and L."""
 
@@ -220,7 +265,7 @@ class GaussianComparison(AbstractComparison):
 
     def loss(self):
         """½ χ², and ½ ln det C if it varies."""
-        half = quadratic(self.z)
+        half = matmul(self.z, self.z) / 2
         return half + self.factor.half_log_det() if self.varies else half
 
     def losses(self):
@@ -233,7 +278,7 @@ class GaussianComparison(AbstractComparison):
     def log_prob(self):
         """With all constants."""
         constant = self.factor.half_log_det() + self.size() * (0.5 * np.log(2 * np.pi))
-        return -quadratic(self.z) - constant
+        return -matmul(self.z, self.z) / 2 - constant
 
     def rows(self, expected):
         """z, and the rows of the covariance."""
