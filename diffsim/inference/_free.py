@@ -105,16 +105,9 @@ class Free(eqx.Module):
         tied: Any = None,
         unit: str | None = None,
     ):
-        if unit is not None and not isinstance(unit, str):
-            raise ValueError(f"unit must be a label such as 'm/s', got {unit!r}")
-        self.tied, self.unit = (
-            checked_tie(tied, (scale, transform, bounds, prior, period)),
-            unit,
-        )
-        if scale is not None:
-            as_floating("scale", scale)
-            positive("scale", scale)
-        self.scale = scale
+        self.unit = unit
+        self.tied = _checked_tie(tied, (scale, transform, bounds, prior, period))
+        self.scale = scale if scale is None else positive("scale", scale)
         self.transform = _transform(transform)
         self.bounds = _pair("bounds", (None, None) if bounds is None else bounds)
         self.prior = checked_prior("prior", prior)
@@ -154,7 +147,7 @@ def _period(given: Any, transform: Any, bounds: Any) -> tuple[Any, Any] | None:
     return turn
 
 
-def checked_tie(tied: Any, others: tuple[Any, ...]) -> str | Callable | None:
+def _checked_tie(tied: Any, others: tuple[Any, ...]) -> str | Callable | None:
     """Return the path or function that a parameter follows, if it is nothing else."""
     if tied is None:
         return None

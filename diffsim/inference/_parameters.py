@@ -13,7 +13,6 @@ from jaxtyping import Array, Float
 
 from .._jit._fresh_jit import fresh_jit
 from .._parameter_selection import (
-    LeafSelection,
     Selection,
     integers,
     select,
@@ -48,7 +47,7 @@ class Turns(eqx.Module):
         at = np.asarray(self.entries)
         turns = jnp.floor((x[at] - self.begin) / self.length)
         x = x.at[at].add(-turns * self.length)
-        # Of a little before the turn, what is left may round to its end.
+        # A number a little before the turn may round to its end.
         turns = jnp.where(x[at] >= self.begin + self.length, 1, 0)
         return x.at[at].add(-turns * self.length)
 
@@ -89,17 +88,17 @@ class Tied(eqx.Module):
         size = len(self.selection.names)
         if self.function is None:
             assert self.source is not None
-            found = selected_values(model, self.source)
+            numbers = selected_values(model, self.source)
         else:
             with explain_tracer_errors("tied", self.function):
-                found = jnp.ravel(jnp.asarray(self.function(model)))
-        if found.size not in (1, size):
+                numbers = jnp.ravel(jnp.asarray(self.function(model)))
+        if numbers.size not in (1, size):
             several = f" or {size}" if size > 1 else ""
             raise ValueError(
                 f"tied of {self.selection.parts[0].path!r} must give one number"
-                f"{several}, got {found.size}"
+                f"{several}, got {numbers.size}"
             )
-        return jnp.broadcast_to(found, (size,))
+        return jnp.broadcast_to(numbers, (size,))
 
 
 class Coordinates(eqx.Module):
@@ -203,20 +202,28 @@ def parameters(
     model: PyTree, free: Any, priors: Any = (), fixed: Any = ()
 ) -> Parameters:
     """The free parameters of `model` as `fit` and `fisher` take them."""
-    how = _by_path(model, free) if isinstance(free, dict) else {}
-    for path, value in how.items():
-        if not isinstance(value, Free):
-            raise ValueError(f"free[{path!r}] must be a Free(...), got {value!r}")
-    ties = {path: value.tied for path, value in how.items() if value.tied is not None}
-    how = {path: value for path, value in how.items() if path not in ties}
-    if ties and not how:
+    options: dict[str, Free] = {}
+    ties: dict[str, Any] = {}
+    for key, value in free.items() if isinstance(free, dict) else ():
+        # A key may be a function from the model to nodes.
+        where = callable(key) and not isinstance(key, type)
+        for path in (
+            [part.path for part in select(model, key).parts] if where else [key]
+        ):
+            if not isinstance(value, Free):
+                raise ValueError(f"free[{path!r}] must be a Free(...), got {value!r}")
+            if value.tied is None:
+                options[path] = value
+            else:
+                ties[path] = value.tied
+    if ties and not options:
         raise ValueError(
             "free must have a parameter that is not tied, got none; one that others "
             "follow is free itself"
         )
-    selection = _selection(model, tuple(how) if how else free)
-    tied = tied_parameters(model, ties, selection)
-    spans = parameter_spans(selection, how, fixed_names(model, fixed))
+    selection = _selection(model, tuple(options) if options else free)
+    tied = tied_parameters(model, ties, selection) if ties else ()
+    spans = parameter_spans(selection, options, fixed_names(model, fixed))
     if not spans:
         raise ValueError("fixed must leave a parameter free, got all of them")
     selection = Selection(
@@ -226,9 +233,15 @@ def parameters(
     start = selected_values(model, selection)
     plain = [dataclasses.replace(span, prior=None) for span in spans]
     scale, turns, vectors = parameter_vectors(start, plain)
+    # Free numbers are arrays, so that another start compiles nothing, and of their own
+    # dtype, as those of a fitted model are: a Python float has none.
+    leaves, structure = jax.tree.flatten(model)
+    for part in (*selection.parts, *(p for t in tied for p in t.selection.parts)):
+        leaf = jnp.asarray(leaves[part.leaf])
+        leaves[part.leaf] = jnp.asarray(leaf, leaf.dtype)
     transformed = [span for span in spans if span.transform is not None]
-    found = Parameters(
-        base=_with_arrays(model, (*selection.parts, *tied_parts(tied))),
+    free_parameters = Parameters(
+        base=jax.tree.unflatten(structure, leaves),
         **vectors,
         coordinates=Coordinates(
             scale=scale,
@@ -244,30 +257,8 @@ def parameters(
         has_prior=tuple(i for span in spans for i in span.gaussian_entries()),
         has_bounds=any(span.is_bounded() for span in spans),
     )
-    _check_start(found)
-    return found
-
-
-def _by_path(model: PyTree, free: dict[Any, Any]) -> dict[Any, Any]:
-    """Options by path, where a key may be a function from the model to nodes."""
-    found = {}
-    for key, value in free.items():
-        where = callable(key) and not isinstance(key, type)
-        paths = [part.path for part in select(model, key).parts] if where else [key]
-        found.update(dict.fromkeys(paths, value))
-    return found
-
-
-def _with_arrays(model: PyTree, parts: Sequence[LeafSelection]) -> PyTree:
-    """The model with free numbers as arrays: another start compiles nothing.
-
-    Of their own dtype, as those of a fitted model are: a Python float has none.
-    """
-    leaves, structure = jax.tree.flatten(model)
-    for part in parts:
-        leaf = jnp.asarray(leaves[part.leaf])
-        leaves[part.leaf] = jnp.asarray(leaf, leaf.dtype)
-    return jax.tree.unflatten(structure, leaves)
+    _check_start(free_parameters)
+    return free_parameters
 
 
 def _selection(model: PyTree, free: Any) -> Selection:
@@ -276,30 +267,22 @@ def _selection(model: PyTree, free: Any) -> Selection:
         # A Python float is a static epoch: freeing it would lose the step count.
         passing = ("t0",) if isinstance(model.t0, float) else ()
         free = type(model).free if free is None else free
-    if free is None:
-        _check_no_integers(model)
-        free = "*"
-    return select(model, free, passing=passing)
-
-
-def _check_no_integers(model: PyTree):
-    """Where every float is free, a 1 for 1.0 would be left out without a word."""
-    found = integers(model)
-    if found:
-        names = ", ".join(name or "the array itself" for name in found[:6])
+    if free is None and (names := integers(model)):
+        # Where every float is free, a 1 for 1.0 would be left out without a word.
+        listed = ", ".join(name or "the array itself" for name in names[:6])
         raise ValueError(
-            "model: free=None varies every float, and not the integers of "
-            f"{names}; write 1.0 for 1 where a quantity is meant, or "
-            "name what varies, free=[...]"
+            f"model: free=None varies every float, and not the integers of {listed}; "
+            "write 1.0 for 1 where a quantity is meant, or name what varies, free=[...]"
         )
+    return select(model, "*" if free is None else free, passing=passing)
 
 
-def _check_start(found: Parameters):
+def _check_start(free: Parameters):
     """One sentence for a start outside its bounds or where a transform is undefined."""
-    numbers = (found.start, found.lower, found.upper, found.z_start)
+    numbers = (free.start, free.lower, free.upper, free.z_start)
     if any(map(is_traced, numbers)):
         return
-    for name, *four in zip(found.names, *map(np.asarray, numbers), strict=True):
+    for name, *four in zip(free.names, *map(np.asarray, numbers), strict=True):
         start, lower, upper, z = map(float, four)
         if not np.isfinite(start):
             raise ValueError(f"model: {name} starts at {start}; give a finite number")
@@ -324,7 +307,7 @@ def tied_parameters(
     model: PyTree[Any], ties: dict[str, Any], free: Selection
 ) -> tuple[Tied, ...]:
     """The parameters of `free={path: Free(tied=...)}`, in their order."""
-    found = []
+    parameters = []
     for path, given in ties.items():
         selection = select(model, path)
         both = set(selection.names) & set(free.names)
@@ -338,13 +321,8 @@ def tied_parameters(
             function, source = None, select(model, given, argument="tied")
         else:
             function_of("tied", given, ("model",))
-        found.append(Tied(function, source, selection))
-    return tuple(found)
-
-
-def tied_parts(tied: tuple[Tied, ...]) -> tuple[LeafSelection, ...]:
-    """The leaves that they are in."""
-    return tuple(part for one in tied for part in one.selection.parts)
+        parameters.append(Tied(function, source, selection))
+    return tuple(parameters)
 
 
 _Spans = Sequence["Span"]

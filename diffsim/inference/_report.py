@@ -194,12 +194,9 @@ def _weakest(fit: Any) -> str:
 
 
 def _convergence(fit: Any) -> str:
-    remaining_sigma = float(fit.remaining_sigma)
-    distance = (
-        ""
-        if np.isnan(remaining_sigma)
-        else f"a further step would move {remaining_sigma:.1e} sigma; "
-    )
+    sigma, distance = float(fit.remaining_sigma), ""
+    if not np.isnan(sigma):
+        distance = f"a further step would move {sigma:.1e} sigma; "
     return (
         f"Convergence: {distance}{count_noun(int(fit.steps), 'step', 'steps')}, "
         f"{int(fit.rejected)} rejected, {int(fit.non_finite)} not finite"
@@ -361,28 +358,29 @@ _UNNOTICED = 0.3
 
 
 def flags_of(fit: Any) -> dict[str, str]:
-    """A clause for each thing that is to be known, by its keyword."""
-    found = {
-        "undetermined": _undetermined(fit),
+    """A clause about the error bars by its keyword."""
+    undetermined, at_bound = np.asarray(fit.undetermined), np.asarray(fit.at_bound)
+    partners = [partner(fit, i) for i in range(len(fit.names))]
+    pairs = list(zip(fit.names, partners, strict=True))
+    no_effect = np.array([name == other for name, other in pairs], bool)
+    degenerate = {tuple(sorted(pair)) for pair in pairs if pair[1] not in ("", pair[0])}
+    listed = [f"{name} from {other}" for name, other in sorted(degenerate)[:6]]
+    clauses = {
+        "undetermined": undetermined.any()
+        and f"the data do not determine {_name_list(fit, undetermined)}",
         "solver_error": _solver_error_warning(fit),
-        "at_bound": _at_bound(fit),
-        "no_effect": _no_effect(fit),
-        "degenerate": _degenerate(fit),
+        "at_bound": at_bound.any() and f"{_name_list(fit, at_bound)} ended at a bound",
+        "no_effect": no_effect.any()
+        and f"the prediction does not depend on {_name_list(fit, no_effect)}",
+        "degenerate": listed and f"the data hardly tell {', '.join(listed)}",
         "misfit": _misfit_warning(fit),
     }
-    return {keyword: clause for keyword, clause in found.items() if clause}
+    return {keyword: str(clause) for keyword, clause in clauses.items() if clause}
 
 
 def _name_list(fit: Any, which: Any) -> str:
     names = [name for name, here in zip(fit.names, which, strict=True) if here]
     return ", ".join(names[:6]) + (f" and {len(names) - 6} more" * (len(names) > 6))
-
-
-def _undetermined(fit: Any) -> str:
-    which = np.asarray(fit.undetermined)
-    if not np.any(which):
-        return ""
-    return f"the data do not determine {_name_list(fit, which)}"
 
 
 def _solver_error_warning(fit: Any) -> str:
@@ -396,11 +394,6 @@ def _solver_error_warning(fit: Any) -> str:
         f"the error of the simulation is {error[worst]:.2g} sigma in "
         f"{fit.names[worst]}; take a smaller step or tolerance"
     )
-
-
-def _at_bound(fit: Any) -> str:
-    which = np.asarray(fit.at_bound)
-    return f"{_name_list(fit, which)} ended at a bound" if np.any(which) else ""
 
 
 def _misfit_warning(fit: Any) -> str:
@@ -443,21 +436,3 @@ def partner(fit: Any, i: int) -> str:
     row[i] = 0
     other = int(np.argmax(row))
     return fit.names[other] if row[other] >= _DEGENERATE else ""
-
-
-def _no_effect(fit: Any) -> str:
-    names = [name for i, name in enumerate(fit.names) if partner(fit, i) == name]
-    if not names:
-        return ""
-    more = f" and {len(names) - 6} more" if len(names) > 6 else ""
-    return f"the prediction does not depend on {', '.join(names[:6])}{more}"
-
-
-def _degenerate(fit: Any) -> str:
-    pairs = {
-        tuple(sorted((name, other)))
-        for i, name in enumerate(fit.names)
-        if (other := partner(fit, i)) not in ("", name)
-    }
-    listed = [f"{one} from {other}" for one, other in sorted(pairs)[:6]]
-    return f"the data hardly tell {', '.join(listed)}" if listed else ""

@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float
 
 from ..._types import PyTree
-from ..._validation import as_floating, as_vector, is_traced, positive
+from ..._validation import as_floating, as_vector, finite, is_traced, positive
 
 
 class DataLayout(eqx.Module):
@@ -76,6 +76,22 @@ def data_layout(tree: PyTree[Any]) -> DataLayout:
     """The layout of data, or of a prediction where there are none."""
     leaves, structure = jax.tree.flatten(tree)
     return DataLayout(structure, tuple(np.shape(leaf) for leaf in leaves))
+
+
+def _in_words(tree: PyTree[Any]) -> str:
+    """Return the words for a tree, of a deeper one its structure."""
+    if tree is None:
+        return "None"
+    structure = jax.tree.structure(tree)
+    if jax.tree_util.treedef_is_leaf(structure):
+        return "one array" if np.ndim(tree) else "one number"
+    if type(tree) is dict and all(isinstance(key, str) for key in tree):
+        return f"a dict with the keys {sorted(tree)}"
+    if type(tree) not in (list, tuple) or not jax.tree_util.all_leaves(tree):
+        return str(structure)
+    numbers = all(np.ndim(leaf) == 0 for leaf in tree)
+    count, kind = len(tree), "number" if numbers else "array"
+    return f"a {type(tree).__name__} of {count} {kind}{'s' if count != 1 else ''}"
 
 
 class AbstractComparison(eqx.Module):
@@ -257,51 +273,18 @@ def as_scale(
     """Return a pytree of positive finite numbers as arrays, checked where in use."""
     # Arrays, so that another value compiles nothing new.
     arrays = jax.tree.map(lambda leaf: as_floating(name, leaf), given)
-    for leaf in _used(arrays, mask):
+    leaves = jax.tree.leaves(arrays)
+    masks = [None] * len(leaves)
+    if jax.tree.structure(arrays) == jax.tree.structure(mask):
+        masks = jax.tree.leaves(mask)
+    for leaf, used in zip(leaves, masks, strict=True):
+        if used is not None and np.ndim(leaf):
+            if is_traced(used):
+                continue
+            if not is_traced(leaf):
+                # Shapes that differ are explained by `DataLayout`.
+                with contextlib.suppress(ValueError):
+                    leaf = np.where(used, leaf, 1)
         positive(name, leaf, why)
-        _check_finite(name, leaf)
+        finite(name, leaf, "leave a datum out by mask=, False where there is none")
     return arrays
-
-
-def _check_finite(name: str, scale: Any):
-    """Refuse what would count as a datum and weigh nothing."""
-    if not is_traced(scale) and not np.all(np.isfinite(np.asarray(scale, float))):
-        raise ValueError(
-            f"{name} must be finite, got inf; leave a datum out by mask=, False where "
-            "there is none"
-        )
-
-
-def _used(scale: PyTree[Any], mask: PyTree[Any]) -> list[Any]:
-    """The leaves of a scale, where they are arrays with 1 for what is masked."""
-    leaves, masks = jax.tree.leaves(scale), jax.tree.leaves(mask)
-    if jax.tree.structure(scale) != jax.tree.structure(mask):
-        return leaves
-    pairs = list(zip(leaves, masks, strict=True))
-    known = [pair for pair in pairs if np.ndim(pair[0]) == 0 or not is_traced(pair[1])]
-    return [_fill_masked(*pair) for pair in known]
-
-
-def _fill_masked(scale: Any, used: Any) -> object:
-    if is_traced(scale) or np.ndim(scale) == 0:
-        return scale
-    try:
-        return np.where(used, scale, 1)
-    except ValueError:  # shapes differ, which `DataLayout` says of the data as well
-        return scale
-
-
-def _in_words(tree: PyTree[Any]) -> str:
-    """Return the words for a tree, of a deeper one its structure."""
-    if tree is None:
-        return "None"
-    structure = jax.tree.structure(tree)
-    if jax.tree_util.treedef_is_leaf(structure):
-        return "one array" if np.ndim(tree) else "one number"
-    if type(tree) is dict and all(isinstance(key, str) for key in tree):
-        return f"a dict with the keys {sorted(tree)}"
-    if type(tree) not in (list, tuple) or not jax.tree_util.all_leaves(tree):
-        return str(structure)
-    numbers = all(np.ndim(leaf) == 0 for leaf in tree)
-    count, kind = len(tree), "number" if numbers else "array"
-    return f"a {type(tree).__name__} of {count} {kind}{'s' if count != 1 else ''}"
