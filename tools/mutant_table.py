@@ -467,7 +467,7 @@ _INFERENCE = (
     Mutant(
         "prior-left-out-of-the-loss",
         "diffsim/inference/_posterior.py",
-        "return losses + found.prior.loss()",
+        "return losses + compared.prior.loss()",
         "return losses",
         "A prior acts as one more datum.",
         "tests/inference/test_free.py",

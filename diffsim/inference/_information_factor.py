@@ -53,7 +53,7 @@ def _in_chunks(linear: Callable, like: Array, chunk: int) -> tuple[Array, Any]:
 
 
 def slope_share(dtype: Any, slopes: Any) -> Array:
-    """Of a slope, the root of the information that it counts as where it has none.
+    """The root of the information that a slope counts as where it has none.
 
     Rounding by a row so much longer is as small as the information that it adds; none
     unless `slopes`.
@@ -82,7 +82,7 @@ def curvature_rows(
     diagonal = jnp.sqrt(jnp.abs(jnp.diagonal(hessian)))
     scale = jax.lax.stop_gradient(jnp.where(diagonal > 0, diagonal, 1))
     scaled = hessian / scale[:, None] / scale[None, :]
-    # Of equal eigenvalues the vectors have no derivative; `eigen_rows` has that of all.
+    # Vectors of equal eigenvalues have no derivative; `eigen_rows` has that of all.
     eigenvalues, vectors = jnp.linalg.eigh(jax.lax.stop_gradient(scaled))
     rounding = float(jnp.finfo(z.dtype).eps ** 0.8)
     sizes = jnp.where(positive, jnp.abs(eigenvalues), jnp.maximum(eigenvalues, 0))

@@ -77,7 +77,7 @@ class UnconstrainedCoordinates(eqx.Module):
         """Values y within the bounds, and ln |dy/du|."""
         below, above = self._is_bounded
         both, one = below & above, below ^ above
-        # What is not chosen stays finite: 0 · ∞ would be the gradient.
+        # The branch not taken stays finite: its gradient would be 0 · ∞.
         lower, upper = jnp.where(below, self.lower, 0), jnp.where(above, self.upper, 0)
         width = jnp.where(both, upper - lower, 1)
         # From the nearer end, which is met exactly and never passed.

@@ -165,7 +165,7 @@ def marginalized(fisher: _Fisher, names: Any) -> _Fisher:
     span = jnp.where(values > rounding * jnp.max(values, initial=0), span, 0)
     for _ in range(2):  # the second pass removes what rounding left of the first
         wanted = wanted - matmul(span, matmul(span.T, wanted))
-    # What is left of a column of unit norm is rounding, not information.
+    # The rest of a column of unit norm is rounding, not information.
     wanted = jnp.where(jnp.linalg.norm(wanted, axis=0) > rounding, wanted, 0)
     found = _of_rows(
         fisher,
@@ -175,7 +175,7 @@ def marginalized(fisher: _Fisher, names: Any) -> _Fisher:
     )
     if fisher.refined is None or fisher.score is None:
         return found
-    # What moves the values of some does so whether others are looked at or not.
+    # Values move alike whether the other parameters are looked at or not.
     shift, _ = solve_information(fisher.root, fisher.score / fisher.scale)
     score = found.mv((shift / fisher.scale)[keep])
     return found.with_refinement(fisher.refined.marginalize(names), score)

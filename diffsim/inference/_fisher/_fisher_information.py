@@ -162,8 +162,8 @@ class Fisher(eqx.Module):
         if center is not None:
             array_of("values", center, (len(known),), "one for each of names")
         root, scale = scaled_cholesky_factor(information_rows(array))
-        good = RESULTS.successful
-        return cls(root, scale, None, good, known, "given", values=center)
+        status = RESULTS.successful
+        return cls(root, scale, None, status, known, "given", values=center)
 
     @property
     def matrix(self) -> Float[Array, "parameter parameter"]:
@@ -337,7 +337,7 @@ class Fisher(eqx.Module):
                 f"prediction does, got {delta.size}"
             )
         # A masked datum has weight 0; NaN times 0 would be NaN, also in a derivative.
-        # What has no weight may be NaN: it is masked.
+        # Numbers without weight are masked and may be NaN.
         weighs = jnp.any(self.score_rows != 0, axis=1)
         rows = self.score_rows / self.scale
         return self._inverse_times(matmul(rows.T, jnp.where(weighs, delta, 0)))

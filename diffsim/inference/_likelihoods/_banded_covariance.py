@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from ..._linalg import matmul
-from ..._validation import as_floating, is_traced
+from ..._validation import array_of, as_floating, finite, is_traced
 from ._covariance import AbstractCovariance, AbstractMatrixFactor
 
 
@@ -50,8 +50,7 @@ class BandedCovariance(AbstractCovariance):
             )
         if is_traced(self.bands):
             return
-        if not np.all(np.isfinite(self.bands)):
-            raise ValueError("bands must be finite, got NaN or inf")
+        finite("bands", self.bands)
         root = np.asarray(jax.jit(_banded_cholesky)(self.bands))
         if not np.all(np.isfinite(root)):
             raise ValueError(
@@ -61,11 +60,7 @@ class BandedCovariance(AbstractCovariance):
 
     def factor(self, used, size, dtype):
         """The banded Cholesky factor."""
-        if self.bands.shape[1] != size:
-            raise ValueError(
-                f"bands must have a column for each datum, {size}, got shape "
-                f"{self.bands.shape}"
-            )
+        array_of("bands", self.bands, (None, size), "a column for each datum")
         count, bands = self.bands.shape[0], self.bands.astype(dtype)
         # Both of a pair must be there; of one alone the variance is 1.
         used = jnp.ones(size, bool) if used is None else used

@@ -11,7 +11,7 @@ from jax.scipy.linalg import solve_triangular
 from jaxtyping import Array, Bool, Float
 
 from ..._linalg import matmul
-from ..._validation import as_floating, is_traced
+from ..._validation import array_of, as_floating, finite, is_traced
 
 
 class AbstractCovarianceFactor(eqx.Module):
@@ -157,8 +157,7 @@ class DenseCovariance(AbstractCovariance):
     matrix: Float[Array, "datum datum"]
 
     def __init__(self, matrix: Any):
-        self.matrix = as_floating("covariance", matrix)
-        _check_square("covariance", self.matrix)
+        self.matrix = _square("covariance", matrix)
         if is_traced(self.matrix):
             return
         known = np.asarray(self.matrix, float)
@@ -180,7 +179,7 @@ class DenseCovariance(AbstractCovariance):
 
     def factor(self, used, size, dtype):
         """Its Cholesky factor, with 1 on the diagonal for what is not used."""
-        _check_size("covariance", self.matrix, size)
+        array_of("covariance", self.matrix, (size, size), "a row for each datum")
         matrix = without_masked(self.matrix.astype(dtype), used)
         return DenseFactor(jnp.linalg.cholesky(matrix), matrix)
 
@@ -191,8 +190,7 @@ class CholeskyFactor(AbstractCovariance):
     root: Float[Array, "datum datum"]
 
     def __init__(self, root: Any):
-        self.root = as_floating("cholesky", root)
-        _check_square("cholesky", self.root)
+        self.root = _square("cholesky", root)
         if is_traced(self.root):
             return
         known = np.asarray(self.root)
@@ -204,7 +202,7 @@ class CholeskyFactor(AbstractCovariance):
 
     def factor(self, used, size, dtype):
         """The triangle; of a part of the data it is that of their covariance."""
-        _check_size("cholesky", self.root, size)
+        array_of("cholesky", self.root, (size, size), "a row for each datum")
         root = self.root.astype(dtype)
         if used is None:
             return DenseFactor(root, None)
@@ -230,22 +228,10 @@ def without_masked(matrix: Array, used: Array | None) -> Array:
     return jnp.where(both, matrix, jnp.eye(matrix.shape[0], dtype=matrix.dtype))
 
 
-def _check_square(name: str, matrix: Any):
-    shape = np.shape(matrix)
-    if len(shape) != 2 or shape[0] != shape[1]:
-        raise ValueError(
-            f"{name} must be a square matrix with a row for each datum, got shape "
-            f"{shape}"
-        )
-    if not is_traced(matrix) and not np.all(np.isfinite(np.asarray(matrix))):
-        raise ValueError(f"{name} must be finite, got NaN or inf")
-
-
-def _check_size(name: str, matrix: Any, size: int):
-    if matrix.shape[0] != size:
-        raise ValueError(
-            f"{name} must have a row for each datum, {size}, got shape {matrix.shape}"
-        )
+def _square(name: str, matrix: Any) -> Array:
+    array = as_floating(name, matrix)
+    shape = 2 * (array.shape[:1] or (1,))
+    return finite(name, array_of(name, array, shape, "a row for each datum"))
 
 
 def _smallest_eigenvalue(matrix: np.ndarray) -> float:

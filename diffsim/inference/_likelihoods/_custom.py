@@ -58,7 +58,7 @@ class CustomLikelihood(AbstractLikelihood):
         used = self.used(layout)
         if data is not None:
             data = data.astype(prediction.dtype)
-        # What is no array passes transformations as what it is.
+        # Fields that are no arrays pass transformations unchanged.
         arrays, rest = eqx.partition(self.given, eqx.is_array)
         return CustomComparison(
             arrays=arrays,
@@ -72,11 +72,6 @@ class CustomLikelihood(AbstractLikelihood):
 
     def draw(self, key, prediction, layout):
         """By its own `sample`."""
-        if not hasattr(self.given, "sample"):
-            raise ValueError(
-                f"{type(self.given).__name__} has no sample(key, prediction), by which "
-                "data could be drawn"
-            )
         drawn = self.given.sample(key, layout.unflatten(prediction))
         return layout.flat("what sample returns", drawn).astype(prediction.dtype)
 

@@ -166,8 +166,8 @@ class Gaussian(AbstractLikelihood):
         if self.offset is not None:
             offset = layout.broadcast("offset", self.offset)
             prediction = prediction + offset.astype(prediction.dtype)
-        # What is masked goes before anything is made of it: NaN times zero is NaN, and
-        # that is what the derivative of a choice made afterwards is.
+        # Masked data are replaced first: the derivative of a choice made afterwards
+        # would be zero times NaN.
         prediction = where_used(used, prediction, 0)
         given = prediction if data is None else data.astype(prediction.dtype)
         difference = prediction - where_used(used, given, 0)
@@ -333,7 +333,7 @@ def _covariance(
     matrix = as_floating("covariance", covariance)
     used = [jnp.ravel(leaf) for leaf in jax.tree.leaves(mask)]
     if used and matrix.shape == 2 * (sum(leaf.size for leaf in used),):
-        # What there is no datum for may be unknown.
+        # A masked datum may have an unknown covariance.
         matrix = without_masked(matrix, jnp.concatenate(used))
     return DenseCovariance(matrix)
 

@@ -74,8 +74,8 @@ class AbstractIndependentLikelihood(AbstractLikelihood):
     def compare(self, prediction, data, layout, varies=False):
         """The prediction beside the data; what is masked is set to `neutral`."""
         used = self.used(layout)
-        # What is masked goes before anything is made of it: NaN times zero is NaN, and
-        # that is what the derivative of a choice made afterwards is.
+        # Masked data are replaced first: the derivative of a choice made afterwards
+        # would be zero times NaN.
         prediction = where_used(used, prediction, self.neutral)
         data = prediction if data is None else data.astype(prediction.dtype)
         data = where_used(used, data, self.neutral)
@@ -113,7 +113,7 @@ class IndependentComparison(AbstractComparison):
         """Minus the sum over data of kernel and normalization."""
         every = self.likelihood.kernel(self.data, self.values)
         every = every + self.likelihood.normalization(self.data, self.values)
-        return -self._total(every)
+        return -jnp.sum(where_used(self.used, every, 0))
 
     def rows(self, expected):
         """A row for each number of each datum."""
@@ -153,8 +153,8 @@ class IndependentComparison(AbstractComparison):
 
     def residuals(self):
         """Standardized residuals."""
-        found = self.likelihood.residual(self.data, self.values)
-        return where_used(self.used, found, 0)
+        residuals = self.likelihood.residual(self.data, self.values)
+        return where_used(self.used, residuals, 0)
 
     def moments(self):
         """Of each datum."""
@@ -163,6 +163,3 @@ class IndependentComparison(AbstractComparison):
     def size(self):
         """Number of data that are used."""
         return count_used(self.used, self.data.size)
-
-    def _total(self, every: Array) -> Array:
-        return jnp.sum(where_used(self.used, every, 0))

@@ -144,7 +144,7 @@ _MANY = 200.0
 
 def _log_constant(dof: Array) -> Array:
     gammas = gammaln(dof / 2) - gammaln((dof + 1) / 2)
-    # Of large ν the difference is lost in rounding; its series is exact to 1e-13.
+    # At large ν the difference is lost in rounding; its series is exact to 1e-13.
     series = np.log(2 * np.pi) / 2 + 1 / (4 * dof) - 1 / (24 * dof**3)
     exact = gammas + jnp.log(dof * np.pi) / 2
     return jnp.where(dof > _MANY, series, exact)

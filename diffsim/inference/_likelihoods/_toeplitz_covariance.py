@@ -9,7 +9,7 @@ from jax.scipy.linalg import toeplitz
 from jaxtyping import Array, Float
 
 from ..._linalg import matmul
-from ..._validation import as_floating, is_traced
+from ..._validation import array_of, finite, is_traced
 from ._covariance import (
     AbstractCovariance,
     AbstractMatrixFactor,
@@ -48,16 +48,10 @@ class ToeplitzCovariance(AbstractCovariance):
     column: Float[Array, " datum"]
 
     def __init__(self, column: Any):
-        self.column = as_floating("column", column)
-        if np.ndim(self.column) != 1:
-            raise ValueError(
-                "column must have shape (datum,), the covariance at distances 0, 1, 2, "
-                f"..., got shape {np.shape(self.column)}"
-            )
+        hint = "the covariance at distances 0, 1, 2, ..."
+        self.column = finite("column", array_of("column", column, (None,), hint))
         if is_traced(self.column):
             return
-        if not np.all(np.isfinite(self.column)):
-            raise ValueError("column must be finite, got NaN or inf")
         variances = np.asarray(jax.jit(_variances)(self.column))
         if not np.all(variances > 0):
             wrong = int(np.argmin(variances > 0))
@@ -69,11 +63,7 @@ class ToeplitzCovariance(AbstractCovariance):
 
     def factor(self, used, size, dtype):
         """That of the recursion, or a dense one where data are missing."""
-        if self.column.size != size:
-            raise ValueError(
-                f"column must have an entry for each datum, {size}, got shape "
-                f"{self.column.shape}"
-            )
+        array_of("column", self.column, (size,), "an entry for each datum")
         column = self.column.astype(dtype)
         if used is None:
             return ToeplitzFactor(column)
