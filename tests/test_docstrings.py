@@ -35,7 +35,6 @@ WITHOUT_SNIPPET = {
     "implicit.linear_solve_solution": "as root_solution",
     "implicit.minimise_solution": "as root_solution",
     "inference.Degeneracy": "returned by Fisher.degeneracies, see Fisher",
-    "inference.LevenbergMarquardtState": "what the solver keeps from step to step",
     "nbody.Megno": "returned by megno, whose snippet reads it",
     "nbody.State": "returned by every run of bodies",
     "nbody.TransitTimes": "returned by transit_times, whose snippet reads it",
