@@ -59,7 +59,7 @@ _FOUNDATION = (
     ),
     Mutant(
         "second-derivative-sees-the-iterations",
-        "diffsim/_primitives.py",
+        "diffsim/_jaxpr/_primitives.py",
         "outputs = _sealed.bind(*inputs, jaxpr=jaxpr, tangent=tangent)",
         "outputs = _run(*inputs, jaxpr=jaxpr, tangent=tangent)",
         "A custom derivative is the one that it was given, of the second order too.",
@@ -67,7 +67,7 @@ _FOUNDATION = (
     ),
     Mutant(
         "program-found-by-another-constant",
-        "diffsim/_jit/_traced_program.py",
+        "diffsim/_jaxpr/_program.py",
         "_key(jaxpr, consts, depth=depth)",
         "_key(jaxpr, consts, depth=depth, by_value=False)",
         "A compiled program is that of the constants in its loops and branches.",
@@ -75,7 +75,7 @@ _FOUNDATION = (
     ),
     Mutant(
         "program-found-by-another-rule",
-        "diffsim/_jit/_traced_program.py",
+        "diffsim/_jaxpr/_program.py",
         "    return *((name, _of_param(x, depth)) for name, x in params), rule\n",
         "    return *((name, _of_param(x, depth)) for name, x in params), None\n",
         "A compiled program is that of the derivatives that users' rules give.",
@@ -565,7 +565,7 @@ _SWEEPS = (
     ),
     Mutant(
         "reversed-scan-run-forwards",
-        "diffsim/sweeps/_batch_last.py",
+        "diffsim/_jaxpr/_batch_last.py",
         "        reverse=loop.reverse,\n",
         "",
         "A loop has the same order with the batch axis last.",

@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
+from .._jaxpr._program import Identity, Program
 from .._trace_contexts import note, surroundings, traced_inside
 from .._types import PyTree
 from .._validation import compile_time_eval
@@ -24,7 +25,6 @@ from ._placeholders import (
     restored,
     unwrapped,
 )
-from ._traced_program import Identity, Program
 
 
 class Signature(NamedTuple):

@@ -10,9 +10,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from .._jaxpr._program import Program, in_full
 from .._types import PyTree
 from ._placeholders import Extracted
-from ._traced_program import Program, in_full
 
 
 _ADDRESS = re.compile(r"0x[0-9a-f]+")

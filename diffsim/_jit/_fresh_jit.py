@@ -10,6 +10,7 @@ from typing import Any, ParamSpec, TypeVar, cast
 import equinox as eqx
 import jax
 
+from .._jaxpr._program import COMPILED
 from .._types import PyTree
 from ._calls import (
     Calls,
@@ -25,7 +26,6 @@ from ._calls import (
     traces_of,
 )
 from ._placeholders import Code, Extracted, restored
-from ._traced_program import COMPILED
 
 
 _Arguments = ParamSpec("_Arguments")

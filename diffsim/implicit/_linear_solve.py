@@ -10,9 +10,9 @@ import jax.numpy as jnp
 import lineax as lx
 from jaxtyping import Array
 
+from .._jaxpr._primitives import ClosureConverted, tie_tangents
 from .._jit._fresh_jit import fresh_jit
 from .._linalg import matmul, max_norm
-from .._primitives import ClosureConverted, tie_tangents
 from .._results import (
     RESULTS,
     failures_as_nan,

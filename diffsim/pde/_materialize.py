@@ -10,7 +10,7 @@ import jax
 from jax.lax import dynamic_update_slice, platform_dependent
 from jaxtyping import Array
 
-from .._primitives import HashablePartial, LinearMapRules, linear
+from .._jaxpr._primitives import HashablePartial, LinearMapRules, linear
 from .._types import PyTree
 
 

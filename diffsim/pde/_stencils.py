@@ -14,7 +14,7 @@ import jax.numpy as jnp
 from jax.lax import slice_in_dim
 from jaxtyping import Array
 
-from .._primitives import HashablePartial, LinearMapRules, linear
+from .._jaxpr._primitives import HashablePartial, LinearMapRules, linear
 from ._boundaries import GhostCells
 
 

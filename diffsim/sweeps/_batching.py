@@ -10,12 +10,12 @@ import jax.numpy as jnp
 from jax.sharding import Mesh, PartitionSpec
 from jaxtyping import Array, Int
 
+from .._jaxpr._batch_axis import obstacles
+from .._jaxpr._batch_last import batch_last
+from .._jaxpr._jaxpr_inspection import largest_in_loops, operations
+from .._jaxpr._primitives import ClosedJaxpr, evaluate, evaluate_open
 from .._jit._fresh_jit import fresh_jit
-from .._primitives import ClosedJaxpr, evaluate, evaluate_open
 from .._types import PyTree
-from ._batch_axis import obstacles
-from ._batch_last import batch_last
-from ._jaxpr_inspection import largest_in_loops, operations
 from ._run_costs import counted
 from ._run_derivative import run_derivative
 from ._sweep_result import RunOutcome, solver_error, sweep_outcome

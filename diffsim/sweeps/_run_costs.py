@@ -13,10 +13,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from .._jit._traced_program import bind
-from .._primitives import evaluate
-from ._batch_axis import CALLS, called
-from ._jaxpr_inspection import While, while_of
+from .._jaxpr._batch_axis import CALLS, called
+from .._jaxpr._jaxpr_inspection import While, while_of
+from .._jaxpr._primitives import evaluate
+from .._jaxpr._program import bind
 from ._swept_parameters import Rows
 
 

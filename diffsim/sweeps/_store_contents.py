@@ -16,11 +16,11 @@ import numpy as np
 from jaxtyping import Array
 
 from .._extras import check_names
+from .._jaxpr._batch_axis import reach
 from .._jit._fresh_jit import fresh_jit
 from .._paths import joined, step_to
 from .._types import PyTree
 from ..simulations import Trajectory
-from ._batch_axis import reach
 from ._batching import Task
 from ._store_manifest import FOLDER
 from ._sweep_plan import Plan

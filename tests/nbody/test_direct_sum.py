@@ -9,8 +9,8 @@ import pytest
 from rows import first_plain
 
 from diffsim import nbody
+from diffsim._jaxpr._batch_last import batch_last
 from diffsim.nbody._forces._direct_sum import FEW
-from diffsim.sweeps._batch_last import batch_last
 
 
 @jax.jit

@@ -8,11 +8,11 @@ import pytest
 from jax.interpreters import batching, mlir
 
 import diffsim as ds
-from diffsim._primitives import custom_derivative
-from diffsim.sweeps import _batch_axis, _jaxpr_inspection
-from diffsim.sweeps._batch_axis import equations_left_to_vmap, supports_batch_last
-from diffsim.sweeps._batch_last import batch_last
-from diffsim.sweeps._jaxpr_inspection import largest_in_loops
+from diffsim._jaxpr import _batch_axis, _jaxpr_inspection
+from diffsim._jaxpr._batch_axis import equations_left_to_vmap, supports_batch_last
+from diffsim._jaxpr._batch_last import batch_last
+from diffsim._jaxpr._jaxpr_inspection import largest_in_loops
+from diffsim._jaxpr._primitives import custom_derivative
 
 
 _RATES = np.random.default_rng(0).uniform(0.5, 1.5, (7, 3))

@@ -15,7 +15,7 @@ import jax.numpy as jnp
 from jax.custom_derivatives import SymbolicZero
 from jaxtyping import Array, Float
 
-from ..._primitives import linear, one_or_many
+from ..._jaxpr._primitives import linear, one_or_many
 from . import _blocked_direct_sum_jvp as blocked
 from ._blocked_direct_sum import blocked_sum
 from ._blocked_direct_sum_jvp import Tangents

@@ -16,8 +16,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array
 
+from ..._jaxpr._primitives import AtOnce, HashablePartial, LinearMapRules
 from ..._linalg import matmul
-from ..._primitives import AtOnce, HashablePartial, LinearMapRules
 from ._blocked_direct_sum_jvp import Tangents
 from ._unit_length import self_distance2
 

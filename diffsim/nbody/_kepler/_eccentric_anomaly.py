@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from ..._primitives import custom_derivative
+from ..._jaxpr._primitives import custom_derivative
 from ..._types import Numbers
 from ..._validation import check_broadcast, promote_to_common_dtype
 from ._conic_checks import check_elliptic

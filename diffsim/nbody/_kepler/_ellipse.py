@@ -3,7 +3,7 @@
 import jax.numpy as jnp
 from jaxtyping import Array
 
-from ..._primitives import custom_derivative
+from ..._jaxpr._primitives import custom_derivative
 from ._eccentric_anomaly import eccentric_anomaly
 from ._vectors import linear_combination, stack_components
 

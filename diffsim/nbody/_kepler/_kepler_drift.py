@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from ..._primitives import custom_derivative, linear
+from ..._jaxpr._primitives import custom_derivative, linear
 from ._kepler_drift_jvp import drift_maps, shift_of_anomaly
 from ._starters import correction
 from ._stumpff import universal

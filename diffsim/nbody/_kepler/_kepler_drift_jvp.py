@@ -18,7 +18,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array
 
-from ..._primitives import HashablePartial, LinearMapRules
+from ..._jaxpr._primitives import HashablePartial, LinearMapRules
 from ._stumpff import stumpff_at_once
 
 

@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array
 
-from ..._primitives import custom_derivative
+from ..._jaxpr._primitives import custom_derivative
 from ._starters import correction, elliptic_starter, real_root
 from ._stumpff import universal
 

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from ..._primitives import HashablePartial, LinearMapRules, linear
+from ..._jaxpr._primitives import HashablePartial, LinearMapRules, linear
 
 
 Shape = tuple[int, ...]

@@ -10,8 +10,8 @@ import numpy as np
 from jax.custom_derivatives import SymbolicZero
 from jaxtyping import Array, Inexact
 
+from ..._jaxpr._primitives import AtOnce, HashablePartial, LinearMapRules, linear
 from ..._linalg import matmul
-from ..._primitives import AtOnce, HashablePartial, LinearMapRules, linear
 from ..._types import PyTree
 from .._terms._imex import unwrap_terms
 from .._terms._operator_splitting import AbstractSplitFlows

@@ -8,8 +8,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array
 
-from ..._jit._dependence import outputs_made_of
-from ..._primitives import closure_convert
+from ..._jaxpr._dependence import outputs_made_of
+from ..._jaxpr._primitives import closure_convert
 from ..._types import PyTree
 from ._replay import At, Recorded, Recording, Replay, steps_between
 

@@ -16,9 +16,9 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array
 
-from .._jit._traced_program import bind
 from ._batch_axis import CALLS, ELEMENTWISE, called, why_by_vmap
 from ._jaxpr_inspection import Scan, equations, operations
+from ._program import bind
 
 
 #: Numbers that a step may work out: longer programs take long to compile.

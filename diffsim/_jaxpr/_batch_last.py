@@ -17,7 +17,6 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array
 
-from .._jit._traced_program import bind
 from .._types import PyTree
 from ._batch_axis import (
     BY_VMAP,
@@ -33,6 +32,7 @@ from ._batch_axis import (
 )
 from ._element_loops import scan_elements, supports_elements
 from ._jaxpr_inspection import Scan, scan_of
+from ._program import bind
 
 
 class _Tile(NamedTuple):

@@ -9,7 +9,7 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
-from .._primitives import short_map
+from ._primitives import short_map
 
 
 LOOPS = frozenset(["scan", "while"])

@@ -22,7 +22,7 @@ import numpy as np
 from jax.interpreters import ad, batching, mlir
 from jaxtyping import Array
 
-from ._types import PyTree
+from .._types import PyTree
 
 
 #: `tangent(outputs, inputs, tangents)`: tangents of the outputs, linear in those of the

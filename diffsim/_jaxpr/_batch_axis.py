@@ -6,9 +6,9 @@ from typing import Any
 
 import jax
 
-from .._jit._traced_program import bind
-from .._primitives import ClosedJaxpr, Jaxpr
 from ._jaxpr_inspection import Scan, equations, inner, scan_of
+from ._primitives import ClosedJaxpr, Jaxpr
+from ._program import bind
 
 
 def _words(text: str) -> frozenset[str]:
