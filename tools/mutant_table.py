@@ -68,8 +68,8 @@ _FOUNDATION = (
     Mutant(
         "program-found-by-another-constant",
         "diffsim/_jaxpr/_program.py",
-        "_key(jaxpr, consts, depth=depth)",
-        "_key(jaxpr, consts, depth=depth, by_value=False)",
+        "_Hashed(_key(jaxpr, depth))",
+        "_Hashed(_key(jaxpr, depth, []))",
         "A compiled program is that of the constants in its loops and branches.",
         "tests/test_constants_in_functions.py",
     ),
@@ -566,7 +566,7 @@ _SWEEPS = (
     Mutant(
         "reversed-scan-run-forwards",
         "diffsim/_jaxpr/_batch_last.py",
-        "        reverse=loop.reverse,\n",
+        "            reverse=loop.reverse,\n",
         "",
         "A loop has the same order with the batch axis last.",
         "tests/sweeps/test_random_programs.py",

@@ -6,9 +6,8 @@ from typing import Any
 
 import jax
 
-from ._jaxpr_inspection import Scan, equations, inner, scan_of
-from ._primitives import ClosedJaxpr, Jaxpr
-from ._program import bind
+from ._inspection import CALLS, branches_of, called, equations, reach, scan_of
+from ._primitives import bind
 
 
 def _words(text: str) -> frozenset[str]:
@@ -42,21 +41,14 @@ _SHAPES = {
     "transpose": _words("permutation"),
 }
 #: Batched by JAX's own rules, which keep a trailing batch or move it at little cost.
-BY_VMAP = _words(
+_BY_VMAP = _words(
     """
     argmax argmin cummax cummin cumprod cumsum dot_general dynamic_slice
     dynamic_update_slice gather iota pad reduce_and reduce_max reduce_min reduce_or
     reduce_prod reduce_sum rev scatter scatter-add slice sort split stack
+    custom_vmap_call
     """
 )
-#: Calls, which are evaluated in place; derivative rules have done their work by now.
-CALLS = _words(
-    """
-    checkpoint closed_call custom_jvp_call custom_vjp_call jit linear one_or_many pjit
-    remat2 sealed
-    """
-)
-
 #: Loops whose length is decided as they run (adaptive steps) gain nothing, nor do
 #: branches that each run decides for itself, which all take both. XLA's Fourier
 #: transforms on CPUs refuse the layouts that come of moving the batch back.
@@ -80,16 +72,23 @@ def obstacles(closed: Any) -> dict[str, int]:
     """Reasons against the batch as last axis altogether, and how many."""
     every = list(equations(closed))
     names = [eqn.primitive.name for eqn in every]
-    found = _count(name for name in names if name in _OBSTACLES)
+    reasons = _count(name for name in names if name in _OBSTACLES)
     if closed.effects:
-        found["effect"] = len(closed.effects)
+        reasons["effect"] = len(closed.effects)
     conds = [eqn for eqn in every if eqn.primitive.name == "cond"]
     if conds:
-        decided: dict[int, bool] = {}
-        reach(closed, [True] * len(closed.jaxpr.invars), decided)
+        chosen_by_each: dict[int, bool] = {}
+
+        def answer(eqn: Any, batched: Sequence[bool]) -> list[bool] | None:
+            if eqn.primitive.name == "cond":
+                earlier = chosen_by_each.get(id(eqn), False)
+                chosen_by_each[id(eqn)] = earlier or batched[0]
+            return answer_of_all(eqn, batched)
+
+        reach(closed, [True] * len(closed.jaxpr.invars), answer)
         # One that is not met lies inside of something that is not understood.
-        found |= _count("cond" for eqn in conds if decided.get(id(eqn), True))
-    return found if found or "scan" in names else {"no loop": 1}
+        reasons |= _count("cond" for eqn in conds if chosen_by_each.get(id(eqn), True))
+    return reasons if reasons or "scan" in names else {"no loop": 1}
 
 
 def _count(reasons: Iterable[str | None]) -> dict[str, int]:
@@ -99,55 +98,37 @@ def _count(reasons: Iterable[str | None]) -> dict[str, int]:
 def why_by_vmap(eqn: Any) -> str | None:
     """Why `jax.vmap` has to batch an equation; None if its meaning is known here."""
     name = eqn.primitive.name
-    if name in BY_VMAP or name == "custom_vmap_call":
+    if name in _BY_VMAP:
         return None
-    if name == "scan":
-        return None if scan_of(eqn) else "scan of unknown structure"
-    if name == "cond":
-        return None if branches_of(eqn) else "cond of unknown structure"
-    if name in CALLS:
-        return None if called(eqn) else f"{name} of unknown structure"
+    if name in CALLS or name in ("scan", "cond"):
+        is_known = called(eqn) or scan_of(eqn) or branches_of(eqn)
+        return None if is_known else f"{name} of unknown structure"
     if name not in ELEMENTWISE and name not in _SHAPES:
         return f"unknown operation {name}"
     handled = _SHAPES.get(name, _OF_AN_ELEMENT)
     # What is None is as if it were not there: `sharding`, `dimensions` of a reshape.
-    given = {key for key, value in eqn.params.items() if value is not None}
-    unknown = sorted(given - handled)
-    if unknown:
-        return f"{name} with {', '.join(unknown)}"
-    return (
-        None if name in _SHAPES or _is_elementwise(eqn) else f"{name} of other shapes"
-    )
-
-
-def _is_elementwise(eqn: Any) -> bool:
-    """Whether every operand is one number, or broadcasts to the result axis by axis."""
-    (full, *others) = [x.aval.shape for x in eqn.outvars]
+    params = {key for key, value in eqn.params.items() if value is not None}
+    if params - handled:
+        return f"{name} with {', '.join(sorted(params - handled))}"
+    # Every operand is one number, or broadcasts to the result axis by axis.
+    full, *others = [x.aval.shape for x in eqn.outvars]
     ranks = {len(x.aval.shape) for x in eqn.invars} - {0}
-    return not others and ranks <= {len(full)}
+    is_elementwise = not others and ranks <= {len(full)}
+    return None if name in _SHAPES or is_elementwise else f"{name} of other shapes"
 
 
-def called(eqn: Any) -> ClosedJaxpr | Jaxpr | None:
-    """The jaxpr that a call evaluates, input by input; None if that is not clear."""
-    found = inner(eqn)
-    return found[0] if len(found) == 1 and _fits(found[0], eqn.invars, eqn) else None
+def is_left_to_vmap(eqn: Any) -> bool:
+    """Whether `jax.vmap` batches it, for JAX's own rule or for lack of one here."""
+    return eqn.primitive.name in _BY_VMAP or why_by_vmap(eqn) is not None
 
 
-def branches_of(eqn: Any) -> list[ClosedJaxpr] | None:
-    """The branches of a `cond`, by its first input; None if that is not clear."""
-    found = inner(eqn)
-    fit = all(_fits(branch, eqn.invars[1:], eqn) for branch in found)
-    return found if len(found) > 1 and fit else None
+def answer_of_all(eqn: Any, batched: Sequence[bool]) -> list[bool] | None:
+    """For `reach`: the rule of a `custom_vmap` may have one answer for all runs."""
+    is_rule = eqn.primitive.name == "custom_vmap_call" and any(batched)
+    return [False] * len(eqn.outvars) if is_rule and _is_one(eqn, batched) else None
 
 
-def _fits(jaxpr: Any, inputs: Sequence[Any], eqn: Any) -> bool:
-    inside = getattr(jaxpr, "jaxpr", jaxpr)
-    arity = len(inside.invars), len(inside.outvars)
-    return arity == (len(inputs), len(eqn.outvars))
-
-
-def answers_together(eqn: Any, batched: Sequence[bool]) -> bool:
-    """Whether the rule of a `custom_vmap` has one answer for all runs."""
+def _is_one(eqn: Any, batched: Sequence[bool]) -> bool:
     shapes = [
         jax.ShapeDtypeStruct((*x.aval.shape, 2) if wide else x.aval.shape, x.aval.dtype)
         for x, wide in zip(eqn.invars, batched, strict=True)
@@ -163,67 +144,3 @@ def together(eqn: Any, values: Sequence[Any], batched: Sequence[bool]) -> list[A
     """The one answer of an equation for all runs."""
     axes = tuple(-1 if wide else None for wide in batched)
     return jax.vmap(lambda *x: bind(eqn, x), in_axes=axes, out_axes=None)(*values)
-
-
-def reach(
-    closed: Any, batched: Sequence[bool], decided: dict[int, bool] | None = None
-) -> list[bool]:
-    """Which outputs of a jaxpr are batched if these inputs are.
-
-    In `decided` is noted by `id` of which `cond` the runs decide one by one.
-    """
-    jaxpr = getattr(closed, "jaxpr", closed)
-    known = dict(zip(jaxpr.invars, batched, strict=True))
-
-    def read(atom):
-        return not hasattr(atom, "val") and known.get(atom, False)
-
-    for eqn in jaxpr.eqns:
-        outputs = _reached(eqn, [read(atom) for atom in eqn.invars], decided)
-        known.update(zip(eqn.outvars, outputs, strict=True))
-    return [read(atom) for atom in jaxpr.outvars]
-
-
-def _reached(
-    eqn: Any, inputs: list[bool], decided: dict[int, bool] | None
-) -> list[bool]:
-    """Which outputs of an equation are batched if these inputs are."""
-    name, known = eqn.primitive.name, not why_by_vmap(eqn)
-    if known and name == "scan":
-        loop = scan_of(eqn)
-        assert loop is not None
-        return reach_scan(loop, inputs, decided)
-    if known and name == "cond":
-        if decided is not None:
-            decided[id(eqn)] = decided.get(id(eqn), False) or inputs[0]
-        if not inputs[0]:
-            return reach_branches(eqn, inputs[1:], decided)
-    if known and name in CALLS:
-        return reach(called(eqn), inputs, decided)
-    if name == "custom_vmap_call" and any(inputs) and answers_together(eqn, inputs):
-        return [False] * len(eqn.outvars)
-    return [any(inputs)] * len(eqn.outvars)
-
-
-def reach_branches(
-    eqn: Any, batched: Sequence[bool], decided: dict[int, bool] | None = None
-) -> list[bool]:
-    """As `reach`, of a `cond`: an output is batched if it is in any branch."""
-    branches = branches_of(eqn) or ()
-    found = [reach(branch, batched, decided) for branch in branches]
-    return [any(wide) for wide in zip(*found, strict=True)]
-
-
-def reach_scan(
-    loop: Scan, batched: Sequence[bool], decided: dict[int, bool] | None = None
-) -> list[bool]:
-    """As `reach`; a carry is batched from the start if it ever becomes so."""
-    first, second = loop.constants, loop.constants + loop.carry
-    carry = list(batched[first:second])
-    while True:
-        inputs = [*batched[:first], *carry, *batched[second:]]
-        outputs = reach(loop.body, inputs, decided)
-        after = outputs[: len(carry)]
-        if all(old or not new for old, new in zip(carry, after, strict=True)):
-            return [*carry, *outputs[len(carry) :]]
-        carry = [old or new for old, new in zip(carry, after, strict=True)]

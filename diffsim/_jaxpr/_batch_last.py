@@ -9,7 +9,7 @@ batch first, 0.046 batch last, and 0.16 for REBOUND run after run. A loop that h
 front. So the jaxpr is read.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -18,35 +18,17 @@ from jax import lax
 from jaxtyping import Array
 
 from .._types import PyTree
-from ._batch_axis import (
-    BY_VMAP,
-    CALLS,
-    ELEMENTWISE,
-    answers_together,
+from ._batch_axis import ELEMENTWISE, answer_of_all, is_left_to_vmap, together
+from ._element_loops import scan_elements, supports_elements
+from ._inspection import (
+    Scan,
     branches_of,
     called,
     reach_branches,
     reach_scan,
-    together,
-    why_by_vmap,
+    scan_of,
 )
-from ._element_loops import scan_elements, supports_elements
-from ._jaxpr_inspection import Scan, scan_of
-from ._program import bind
-
-
-class _Tile(NamedTuple):
-    """How many runs lie side by side, and how those of small loops do."""
-
-    size: int
-    by_elements: bool
-
-
-class _BatchedValue(NamedTuple):
-    """A value, and whether its last axis is the batch."""
-
-    value: Any
-    batched: bool
+from ._primitives import bind, evaluate
 
 
 def batch_last(
@@ -59,158 +41,138 @@ def batch_last(
     """
 
     def batched(tree: PyTree[Array]) -> PyTree[Array]:
-        one = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape[:-1], x.dtype), tree)
-        closed, shapes = jax.make_jaxpr(function, return_shape=True)(one)
+        run = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape[:-1], x.dtype), tree)
+        closed, shapes = jax.make_jaxpr(function, return_shape=True)(run)
         arrays = jax.tree.leaves(tree)
         tile = _Tile(arrays[0].shape[-1], by_elements)
-        lanes = _evaluate(closed, [_BatchedValue(x, True) for x in arrays], tile)
-        values = [_as_batched(lane, tile) for lane in lanes]
+        lanes = tile.evaluate(closed, [_BatchedValue(x, True) for x in arrays])
+        values = list(map(tile.with_batch, lanes))
         return jax.tree.unflatten(jax.tree.structure(shapes), values)
 
     return batched
 
 
-def _as_batched(lane: _BatchedValue, tile: _Tile) -> Array:
-    if lane.batched:
-        return lane.value
-    value = jnp.asarray(lane.value)
-    return jnp.broadcast_to(value[..., None], (*value.shape, tile.size))
+class _BatchedValue(NamedTuple):
+    """A value, and whether its last axis is the batch."""
+
+    value: Any
+    batched: bool
 
 
-def _evaluate(
-    closed: Any, inputs: Sequence[_BatchedValue], tile: _Tile
-) -> list[_BatchedValue]:
-    """Evaluates a jaxpr, open or closed, equation by equation."""
-    jaxpr, consts = getattr(closed, "jaxpr", closed), getattr(closed, "consts", ())
-    known = dict(
-        zip(jaxpr.constvars, (_BatchedValue(c, False) for c in consts), strict=True)
-    )
-    known.update(zip(jaxpr.invars, inputs, strict=True))
+class _Tile(NamedTuple):
+    """How many runs lie side by side, and how those of small loops do."""
 
-    def read(atom):
-        return _BatchedValue(atom.val, False) if hasattr(atom, "val") else known[atom]
+    size: int
+    by_elements: bool
 
-    for eqn in jaxpr.eqns:
-        outputs = _apply(eqn, [read(atom) for atom in eqn.invars], tile)
-        known.update(zip(eqn.outvars, outputs, strict=True))
-    return [read(atom) for atom in jaxpr.outvars]
+    def evaluate(
+        self, jaxpr: Any, inputs: Sequence[_BatchedValue]
+    ) -> list[_BatchedValue]:
+        return evaluate(
+            jaxpr, inputs, self.rule, lambda value, aval: _BatchedValue(value, False)
+        )
+
+    def rule(self, eqn: Any, lanes: list[_BatchedValue]) -> list[_BatchedValue]:
+        """The outputs of an equation, by whatever keeps the batch last."""
+        name, flags = eqn.primitive.name, [lane.batched for lane in lanes]
+        values = [lane.value for lane in lanes]
+        if not any(flags):  # the same for all runs
+            return [_BatchedValue(x, False) for x in bind(eqn, values)]
+        if answer_of_all(eqn, flags) is not None:
+            return [_BatchedValue(x, False) for x in together(eqn, values, flags)]
+        by_each = name == "cond" and flags[0]
+        if by_each or is_left_to_vmap(eqn):
+            axes = tuple(-1 if wide else None for wide in flags)
+            by_vmap = jax.vmap(lambda *x: bind(eqn, x), in_axes=axes, out_axes=-1)
+            return [_BatchedValue(x, True) for x in by_vmap(*values)]
+        if (inside := called(eqn)) is not None:
+            return self.evaluate(inside, lanes)
+        if (loop := scan_of(eqn)) is not None:
+            return self.scan(loop, lanes)
+        if name == "cond":
+            return self.cond(eqn, lanes)
+        one = _elementwise if name in ELEMENTWISE else _reshaped
+        return [_BatchedValue(one(eqn, map(self.with_batch, lanes), self.size), True)]
+
+    def scan(self, loop: Scan, lanes: list[_BatchedValue]) -> list[_BatchedValue]:
+        values, flags = map(list, zip(*lanes, strict=True))
+        reached = reach_scan(loop, flags, answer_of_all)
+        kept, out = reached[: loop.carry], reached[loop.carry :]
+        if self.by_elements and supports_elements(loop):
+            outputs = scan_elements(loop, values, flags, kept)
+            return [*map(_BatchedValue, outputs, reached)]
+        consts, carry, rows = loop.parts(lanes)
+
+        def step(carried, row):
+            inputs = [
+                *consts,
+                *map(_BatchedValue, carried, kept),
+                *map(_BatchedValue, row, (lane.batched for lane in rows)),
+            ]
+            outputs = self.evaluate(loop.body, inputs)
+            following = self.settled(outputs[: loop.carry], kept)
+            return following, [x.value for x in outputs[loop.carry :]]
+
+        last, outputs = lax.scan(
+            step,
+            self.settled(carry, kept),
+            [lane.value for lane in rows],
+            length=loop.length,
+            reverse=loop.reverse,
+            unroll=loop.unroll,
+        )
+        return [*map(_BatchedValue, last, kept), *map(_BatchedValue, outputs, out)]
+
+    def cond(self, eqn: Any, lanes: list[_BatchedValue]) -> list[_BatchedValue]:
+        """One branch for all runs."""
+        index, *operands = lanes
+        flags = [lane.batched for lane in operands]
+        out = reach_branches(eqn, flags, answer_of_all)
+
+        def run(branch):
+            return lambda *values: self.settled(
+                self.evaluate(branch, [*map(_BatchedValue, values, flags)]), out
+            )
+
+        branches = [run(branch) for branch in branches_of(eqn) or ()]
+        outputs = lax.switch(index.value, branches, *(x.value for x in operands))
+        return [*map(_BatchedValue, outputs, out)]
+
+    def settled(
+        self, lanes: Sequence[_BatchedValue], batched: Sequence[bool]
+    ) -> list[Any]:
+        """The values, with the batch where it is to be."""
+        pairs = zip(lanes, batched, strict=True)
+        return [self.with_batch(lane) if wide else lane.value for lane, wide in pairs]
+
+    def with_batch(self, lane: _BatchedValue) -> Array:
+        if lane.batched:
+            return lane.value
+        value = jnp.asarray(lane.value)
+        return jnp.broadcast_to(value[..., None], (*value.shape, self.size))
 
 
-def _apply(eqn: Any, lanes: list[_BatchedValue], tile: _Tile) -> list[_BatchedValue]:
-    name, flags = eqn.primitive.name, [lane.batched for lane in lanes]
-    if not any(flags):
-        return _unbatched(eqn, lanes)
-    if name == "custom_vmap_call" and answers_together(eqn, flags):
-        found = together(eqn, [lane.value for lane in lanes], flags)
-        return [_BatchedValue(x, False) for x in found]
-    by_each = name == "cond" and lanes[0].batched
-    if name in BY_VMAP or name == "custom_vmap_call" or by_each or why_by_vmap(eqn):
-        return _by_vmap(eqn, lanes)
-    if name in CALLS:
-        return _evaluate(called(eqn), lanes, tile)
-    if name == "cond":
-        return _cond(eqn, lanes, tile)
-    if name == "scan":
-        loop = scan_of(eqn)
-        assert loop is not None
-        return _scan(loop, lanes, tile)
-    one = _elementwise if name in ELEMENTWISE else _reshaped
-    return [_BatchedValue(one(eqn, lanes, tile), True)]
+def _elementwise(eqn: Any, operands: Iterable[Array], size: int) -> Array:
+    full = (*eqn.outvars[0].aval.shape, size)
+    # A number beside arrays: its only axis is the batch.
+    aligned = [
+        lax.broadcast_in_dim(x, full, (len(full) - 1,)) if x.ndim == 1 else x
+        for x in operands
+    ]
+    return bind(eqn, aligned)[0]
 
 
-def _unbatched(eqn: Any, lanes: list[_BatchedValue]) -> list[_BatchedValue]:
-    """An equation that is the same for all runs."""
-    return [_BatchedValue(x, False) for x in bind(eqn, [lane.value for lane in lanes])]
-
-
-def _elementwise(eqn: Any, lanes: list[_BatchedValue], tile: _Tile) -> Array:
-    full = (*eqn.outvars[0].aval.shape, tile.size)
-    operands = []
-    for lane in lanes:
-        x = _as_batched(lane, tile)
-        # A number beside arrays: its only axis is the batch.
-        alone = lax.broadcast_in_dim(x, full, (len(full) - 1,)) if x.ndim == 1 else x
-        operands.append(alone)
-    return bind(eqn, operands)[0]
-
-
-def _reshaped(eqn: Any, lanes: list[_BatchedValue], tile: _Tile) -> Array:
+def _reshaped(eqn: Any, operands: Iterable[Array], size: int) -> Array:
     parameters, shape = eqn.params, eqn.outvars[0].aval.shape
-    operands = [_as_batched(lane, tile) for lane in lanes]
+    first, *others = operands
     match eqn.primitive.name:
         case "broadcast_in_dim":
             axes = (*parameters["broadcast_dimensions"], len(shape))
-            return lax.broadcast_in_dim(operands[0], (*shape, tile.size), axes)
+            return lax.broadcast_in_dim(first, (*shape, size), axes)
         case "concatenate":
-            return lax.concatenate(operands, parameters["dimension"])
+            return lax.concatenate([first, *others], parameters["dimension"])
         case "transpose":
             axes = (*parameters["permutation"], len(shape))
-            return lax.transpose(operands[0], axes)
+            return lax.transpose(first, axes)
         case _:
-            return lax.reshape(operands[0], (*shape, tile.size))
-
-
-def _by_vmap(eqn: Any, lanes: list[_BatchedValue]) -> list[_BatchedValue]:
-    axes = tuple(-1 if lane.batched else None for lane in lanes)
-    batched = jax.vmap(lambda *x: bind(eqn, x), in_axes=axes, out_axes=-1)
-    return [_BatchedValue(x, True) for x in batched(*(lane.value for lane in lanes))]
-
-
-def _scan(loop: Scan, lanes: list[_BatchedValue], tile: _Tile) -> list[_BatchedValue]:
-    first, second = loop.constants, loop.constants + loop.carry
-    consts, carry, rows = lanes[:first], lanes[first:second], lanes[second:]
-    flags = reach_scan(loop, [lane.batched for lane in lanes])
-    kept, out = flags[: len(carry)], flags[len(carry) :]
-    if tile.by_elements and supports_elements(loop):
-        values, batched = zip(*lanes, strict=True)
-        found = scan_elements(loop, values, batched, kept)
-        return [*map(_BatchedValue, found, flags)]
-
-    def step(values, row):
-        inputs = [
-            *consts,
-            *map(_BatchedValue, values, kept),
-            *(
-                _BatchedValue(x, lane.batched)
-                for x, lane in zip(row, rows, strict=True)
-            ),
-        ]
-        found = _evaluate(loop.body, inputs, tile)
-        carried = _settled(found[: len(carry)], kept, tile)
-        return carried, [x.value for x in found[len(carry) :]]
-
-    last, outputs = lax.scan(
-        step,
-        _settled(carry, kept, tile),
-        [lane.value for lane in rows],
-        length=loop.length,
-        reverse=loop.reverse,
-        unroll=loop.unroll,
-    )
-    return [*map(_BatchedValue, last, kept), *map(_BatchedValue, outputs, out)]
-
-
-def _cond(eqn: Any, lanes: list[_BatchedValue], tile: _Tile) -> list[_BatchedValue]:
-    """One branch for all runs."""
-    index, *given = lanes
-    flags = [lane.batched for lane in given]
-    out = reach_branches(eqn, flags)
-
-    def run(branch):
-        def of(*values):
-            inputs = [*map(_BatchedValue, values, flags)]
-            return _settled(_evaluate(branch, inputs, tile), out, tile)
-
-        return of
-
-    branches = [run(branch) for branch in branches_of(eqn) or ()]
-    found = lax.switch(index.value, branches, *(lane.value for lane in given))
-    return [*map(_BatchedValue, found, out)]
-
-
-def _settled(
-    found: Sequence[_BatchedValue], batched: Sequence[bool], tile: _Tile
-) -> list[Any]:
-    """The values, with the batch where it is to be."""
-    pairs = zip(found, batched, strict=True)
-    return [_as_batched(x, tile) if wide else x.value for x, wide in pairs]
+            return lax.reshape(first, (*shape, size))

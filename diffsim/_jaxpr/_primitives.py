@@ -1,15 +1,12 @@
-"""Functions that JAX does not look into: their derivative is the one they are given.
+"""Primitives: evaluated by a rule, and those with the derivative that they are given.
 
 A `custom_jvp` rule is a suggestion. Inside `lax.scan` partial evaluation writes the
 function itself out, and its second derivative goes through the code instead of the
 rule: wrong where the code only approximates what the rule differentiates, as the
 iterations of a root-finder do (a bisection has derivative zero). A primitive cannot be
 written out, so its rule holds in every nesting of every transformation.
-
-The one file that leans on `jax.extend` and `jax.interpreters`.
 """
 
-import functools
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -36,6 +33,64 @@ Tangent = Callable[
 ClosedJaxpr = jax.extend.core.ClosedJaxpr  # pyright: ignore[reportPrivateImportUsage]
 Jaxpr = jax.extend.core.Jaxpr  # pyright: ignore[reportPrivateImportUsage]
 
+
+def is_traced(x: Any) -> bool:
+    """Whether the value of `x` is unknown while Python runs."""
+    return isinstance(x, jax.core.Tracer)
+
+
+def evaluate(
+    jaxpr: Any,
+    inputs: Sequence[Any],
+    rule: Callable[[Any, list[Any]], Sequence[Any]],
+    constant: Callable[[Any, Any], Any] = lambda value, aval: value,
+    consts: Sequence[Any] | None = None,
+) -> list[Any]:
+    """The outputs of a jaxpr, open or closed, equation by equation.
+
+    **Arguments**
+
+    - `inputs`: whatever `rule` takes.
+    - `rule`: `rule(equation, inputs)`, the outputs of an equation; `bind` computes.
+    - `constant`: `constant(value, aval)`, what it takes for literals and constants.
+    - `consts`: what it takes for the constants instead.
+    """
+    opened = getattr(jaxpr, "jaxpr", jaxpr)
+    if consts is None:
+        pairs = zip(getattr(jaxpr, "consts", ()), opened.constvars, strict=True)
+        consts = [constant(value, variable.aval) for value, variable in pairs]
+    values = dict(zip(opened.constvars, consts, strict=True))
+    values.update(zip(opened.invars, inputs, strict=True))
+
+    def read(atom):
+        # Literals, which have a value, cannot be looked up in all releases.
+        return constant(atom.val, atom.aval) if hasattr(atom, "val") else values[atom]
+
+    for eqn in opened.eqns:
+        outputs = rule(eqn, [read(atom) for atom in eqn.invars])
+        values.update(zip(eqn.outvars, outputs, strict=True))
+    return [read(atom) for atom in opened.outvars]
+
+
+def bind(eqn: Any, values: Sequence[Any]) -> list[Array]:
+    """The outputs of one equation for `values`."""
+    params, functions = eqn.primitive.get_bind_params(eqn.params), ()
+    if isinstance(params, tuple):  # up to JAX 0.8 functions among them come apart
+        functions, params = params
+    outputs = eqn.primitive.bind(*functions, *values, **params)
+    return list(outputs) if eqn.primitive.multiple_results else [outputs]
+
+
+def run_jaxpr(
+    jaxpr: Any, *inputs: Any, consts: Sequence[Any] | None = None
+) -> list[Array]:
+    """The outputs as arrays, with other `consts` than its own if they are given."""
+    consts = jaxpr.consts if consts is None else consts
+    outputs = jax.core.eval_jaxpr(getattr(jaxpr, "jaxpr", jaxpr), consts, *inputs)
+    # JAX returns an output that depends on no input as a number of Python's.
+    return list(map(jnp.asarray, outputs))
+
+
 _sealed = jax.extend.core.Primitive("sealed")
 _sealed.multiple_results = True
 
@@ -55,19 +110,6 @@ def custom_derivative(
     return _sealed.bind(*inputs, jaxpr=jaxpr, tangent=tangent)
 
 
-def evaluate(closed: ClosedJaxpr, *inputs: Any) -> list[Array]:
-    """Outputs of the operations for `inputs`, as arrays."""
-    return evaluate_open(closed.jaxpr, closed.consts, *inputs)
-
-
-def evaluate_open(jaxpr: Jaxpr, consts: Sequence[Any], *inputs: Any) -> list[Array]:
-    """Outputs of the operations for `inputs`, with `consts` for their constants.
-
-    JAX returns an output that depends on no input as a number of Python's.
-    """
-    return list(map(jnp.asarray, jax.core.eval_jaxpr(jaxpr, consts, *inputs)))
-
-
 def closure_convert(
     function: Callable[..., Any], *examples: Any
 ) -> tuple[Callable[..., Any], list[Array]]:
@@ -80,7 +122,7 @@ def closure_convert(
 
     def new(consts, *arguments):
         leaves = jax.tree.leaves(arguments)
-        outputs = evaluate_open(jaxpr.jaxpr, consts, *leaves)
+        outputs = run_jaxpr(jaxpr, *leaves, consts=consts)
         return jax.tree.unflatten(structure, outputs)
 
     # An array of NumPy's is none that is traced, wherever this is called.
@@ -109,7 +151,7 @@ class ClosureConverted(eqx.Module):
 
 def _run(*inputs, jaxpr, tangent):
     del tangent
-    return evaluate(jaxpr, *inputs)
+    return run_jaxpr(jaxpr, *inputs)
 
 
 @_sealed.def_impl
@@ -246,23 +288,6 @@ def linear(
     return _linear.bind(*inputs, maps=maps, known=len(known), types=tuple(types))
 
 
-def short_map(eqn: Any) -> ClosedJaxpr | None:
-    """The jaxpr of an equation that is a short linear map, None of any other."""
-    if eqn.primitive is not _linear or not eqn.params["maps"].short:
-        return None
-    types = tuple((x.aval.shape, x.aval.dtype) for x in eqn.invars)
-    return _written_out(eqn.params["maps"], eqn.params["known"], types)
-
-
-# Read again and again: for loops, for sizes, for what is not understood.
-@functools.lru_cache(maxsize=256)
-def _written_out(
-    maps: LinearMapRules, known: int, types: tuple[Any, ...]
-) -> ClosedJaxpr:
-    inputs = [jax.ShapeDtypeStruct(*one) for one in types]
-    return jax.make_jaxpr(lambda *x: maps.forward(x[:known], x[known:]))(*inputs)
-
-
 def _run_linear(*inputs, maps, known, types):
     del types
     return list(maps.forward(inputs[:known], inputs[known:]))
@@ -378,7 +403,7 @@ def _one_or_many_batched(inputs, axes, *, one, many):
     del one
 
     def run(*x):
-        return evaluate(many, *x)[0]
+        return run_jaxpr(many, *x)[0]
 
     return jax.vmap(run, in_axes=tuple(axes))(*inputs), 0
 

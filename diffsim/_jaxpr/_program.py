@@ -2,6 +2,7 @@
 
 import contextvars
 import hashlib
+import itertools
 from collections.abc import Hashable, Sequence
 from typing import Any
 
@@ -11,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from .._validation import is_traced
+from ._primitives import bind, evaluate, is_traced
 
 
 #: The name of functions that `fresh_jit` compiles.
@@ -20,7 +21,27 @@ COMPILED = "compiled_run"
 in_full = contextvars.ContextVar("in_full", default=False)
 
 
-class Program:
+class _Hashed:
+    """A key whose hash is worked out once."""
+
+    __slots__ = ("_hash", "key")
+
+    def __init__(self, key: Any):
+        self.key, self._hash = key, hash(key)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, _Hashed):
+            return NotImplemented
+        return self is other or (self._hash == other._hash and self.key == other.key)
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __repr__(self) -> str:
+        return repr(self.key)
+
+
+class Program(_Hashed):
     """Operations of a traced function, without the numbers that it reads.
 
     Two are equal if they do the same to whatever numbers they are given, so that what
@@ -30,106 +51,68 @@ class Program:
     - `jaxpr`: the operations, open.
     - `about`: how inputs and outputs are arranged; hashable.
     - `numbers`: floats and arrays written into the function, in the order in which they
-        occur. No part of what the program is known by.
+        occur. No part of the key.
     """
 
-    __slots__ = ("_hash", "about", "jaxpr", "key", "numbers")
+    __slots__ = ("about", "jaxpr", "numbers")
 
     def __init__(self, jaxpr: Any, about: Any):
         self.jaxpr, self.about = jaxpr, about
-        self.numbers = [_value(atom) for atom in _literals(jaxpr) if _is_number(atom)]
-        self.key = (_key(jaxpr, by_value=False), about)
-        self._hash = hash(self.key)
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Program):
-            return NotImplemented
-        return self is other or (self._hash == other._hash and self.key == other.key)
-
-    def __hash__(self) -> int:
-        return self._hash
+        self.numbers: list[Any] = []
+        super().__init__((_key(jaxpr, numbers=self.numbers), about))
 
     def __call__(self, consts: Sequence[Array], *inputs: Array) -> list[Any]:
         """The outputs; `consts` are arrays closed over, and `numbers` or others."""
-        jaxpr, left = self.jaxpr, iter(consts[len(self.jaxpr.constvars) :])
-        known = dict(zip(jaxpr.constvars, consts, strict=False))
-        known |= dict(zip(jaxpr.invars, inputs, strict=True))
+        own = len(self.jaxpr.constvars)
+        numbers = iter(consts[own:])
 
-        def read(atom: Any):
-            if not _is_literal(atom):
-                return known[atom]
+        def constant(value: Any, aval: Any) -> object:
             # No derivative in them is asked for: of x ** 2.5 in the power it is NaN.
             held = jax.lax.stop_gradient
-            return held(next(left)) if _is_number(atom) else atom.val
+            return held(next(numbers)) if _is_number(aval) else value
 
-        for eqn in jaxpr.eqns:
-            outputs = bind(eqn, [read(atom) for atom in eqn.invars])
-            known |= dict(zip(eqn.outvars, outputs, strict=True))
-        return [jnp.asarray(read(atom)) for atom in jaxpr.outvars]
+        outputs = evaluate(self.jaxpr, inputs, bind, constant, consts[:own])
+        return list(map(jnp.asarray, outputs))
 
 
-def bind(eqn: Any, values: Sequence[Any]) -> list[Array]:
-    """Evaluate one equation of a jaxpr at `values`."""
-    found = eqn.primitive.get_bind_params(eqn.params)
-    # Up to JAX 0.8 the functions among the parameters come apart.
-    functions, params = found if isinstance(found, tuple) else ((), found)
-    outputs = eqn.primitive.bind(*functions, *values, **params)
-    return list(outputs) if eqn.primitive.multiple_results else [outputs]
-
-
-def _is_literal(atom: Any) -> bool:
-    return hasattr(atom, "val")
-
-
-def _is_number(atom: Any) -> bool:
-    """Whether an atom is a float or an array that was written, and may change."""
-    if not _is_literal(atom):
-        return False
-    if atom.aval.shape:
+def _is_number(aval: Any) -> bool:
+    """Whether a literal is a float or an array that was written, and may change."""
+    if aval.shape:
         return True
     # Of another type than JAX's own a weak number cannot be made again.
-    own = not atom.aval.weak_type or atom.aval.dtype == jnp.result_type(float)
-    return own and jnp.issubdtype(atom.aval.dtype, jnp.floating)
-
-
-def _value(atom: Any) -> float | np.generic | np.ndarray:
-    """The number of a literal, weak if that is."""
-    value = np.asarray(atom.val, atom.aval.dtype)
-    return float(value) if atom.aval.weak_type else value[()]
-
-
-def _literals(jaxpr: Any) -> list[Any]:
-    """Its literals in the order in which they are read."""
-    atoms = [atom for eqn in jaxpr.eqns for atom in eqn.invars]
-    return [atom for atom in (*atoms, *jaxpr.outvars) if _is_literal(atom)]
+    own = not aval.weak_type or aval.dtype == jnp.result_type(float)
+    return own and jnp.issubdtype(aval.dtype, jnp.floating)
 
 
 def _key(
-    jaxpr: Any, consts: Sequence[Any] = (), *, by_value: bool = True, depth: int = 0
+    jaxpr: Any, depth: int = 0, numbers: list[Any] | None = None
 ) -> tuple[Hashable, ...]:
-    """Return what a jaxpr does as a hashable tree."""
-    places: dict[Any, int] = {}
-    for variable in (*jaxpr.invars, *jaxpr.constvars):
-        places[variable] = len(places)
+    """Return what a jaxpr does as a hashable tree.
 
-    def known(atom: Any) -> Hashable:
-        if not _is_literal(atom):
-            return places[atom]
-        kind = str(atom.aval)
-        if not by_value and _is_number(atom):
-            return kind
-        return kind, np.asarray(atom.val).tobytes()
+    With `numbers` the key does not know these, and they are listed there.
+    """
+    opened, places, equations = getattr(jaxpr, "jaxpr", jaxpr), itertools.count(), []
 
-    equations = []
-    for eqn in jaxpr.eqns:
-        inputs = tuple(map(known, eqn.invars))
-        for variable in eqn.outvars:
-            places[variable] = len(places)
+    def constant(value: Any, aval: Any) -> Hashable:
+        if numbers is None or not _is_number(aval):
+            known = value if is_traced(value) else np.asarray(value)
+            return str(aval), _of_param(known)
+        array = np.asarray(value, aval.dtype)
+        # A weak number is one of Python's.
+        numbers.append(float(array) if aval.weak_type else array[()])
+        return str(aval)
+
+    def rule(eqn: Any, inputs: list[Any]) -> list[int]:
         params = _of_params(eqn, depth)
-        equations.append((eqn.primitive, inputs, params, len(eqn.outvars)))
-    kinds = tuple(str(v.aval) for v in (*jaxpr.invars, *jaxpr.constvars))
-    held = tuple(_of_param(x, depth) for x in consts)
-    return kinds, held, tuple(equations), tuple(map(known, jaxpr.outvars))
+        equations.append((eqn.primitive, tuple(inputs), params, len(eqn.outvars)))
+        return [next(places) for _ in eqn.outvars]
+
+    inputs = [next(places) for _ in opened.invars]
+    # Numbers are written into the outermost jaxpr, whose constants are given.
+    consts = None if numbers is None else [next(places) for _ in opened.constvars]
+    outputs = evaluate(jaxpr, inputs, rule, constant, consts)
+    kinds = tuple(str(v.aval) for v in (*opened.invars, *opened.constvars))
+    return kinds, tuple(equations), tuple(outputs)
 
 
 #: Operations with a rule are known by so many derivatives. Most rules call the function
@@ -214,9 +197,9 @@ def _of_param(value: Any, depth: int = 0) -> Hashable:
     if isinstance(value, float | complex):
         return type(value), repr(value)
     if isinstance(value, np.ndarray | jax.Array) and not is_traced(value):
-        value = np.asarray(value)
-        content = hashlib.blake2b(value.tobytes(), digest_size=16).digest()
-        return value.shape, str(value.dtype), content
+        array = np.asarray(value)
+        content = hashlib.blake2b(array.tobytes(), digest_size=16).digest()
+        return array.shape, str(array.dtype), content
     if hasattr(value, "eqns"):
         return _of_jaxpr(value, depth)
     try:
@@ -226,42 +209,20 @@ def _of_param(value: Any, depth: int = 0) -> Hashable:
     return type(value), value
 
 
-def _of_jaxpr(inside: Any, depth: int) -> "_Hashed":
-    place = id(inside), depth, in_full.get()
-    found = _INSIDE.get(place)
-    if found is None or found[0] is not inside:
+def _of_jaxpr(jaxpr: Any, depth: int) -> _Hashed:
+    place = id(jaxpr), depth, in_full.get()
+    kept = _INSIDE.get(place)
+    if kept is None or kept[0] is not jaxpr:
         if len(_INSIDE) >= _MOST:
             _INSIDE.clear()
-        jaxpr, consts = getattr(inside, "jaxpr", inside), getattr(inside, "consts", ())
-        found = inside, _Hashed(_key(jaxpr, consts, depth=depth))
-        _INSIDE[place] = found
-    return found[1]
+        kept = _INSIDE[place] = jaxpr, _Hashed(_key(jaxpr, depth))
+    return kept[1]
 
 
 #: Keys of jaxprs inside others. JAX keeps those of what it has traced, a simulation in
 #: a prediction say, and what is long is read once.
-_INSIDE: dict[tuple[int, int, bool], tuple[Any, Any]] = {}
+_INSIDE: dict[tuple[int, int, bool], tuple[Any, _Hashed]] = {}
 _MOST = 128
-
-
-class _Hashed:
-    """A key whose hash is worked out once."""
-
-    __slots__ = ("_hash", "key")
-
-    def __init__(self, key: Any):
-        self.key, self._hash = key, hash(key)
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, _Hashed):
-            return NotImplemented
-        return self is other or (self._hash == other._hash and self.key == other.key)
-
-    def __hash__(self) -> int:
-        return self._hash
-
-    def __repr__(self) -> str:
-        return repr(self.key)
 
 
 class Identity:

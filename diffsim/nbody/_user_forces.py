@@ -7,7 +7,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
-from .._jaxpr._dependence import depends_on_first
+from .._jaxpr._inspection import depends_on_first
 from .._tracer_errors import explain_tracer_errors
 from .._validation import array_of, as_floating
 from ._bodies import State

@@ -12,8 +12,8 @@ from jaxtyping import Array, Int
 
 from .._jaxpr._batch_axis import obstacles
 from .._jaxpr._batch_last import batch_last
-from .._jaxpr._jaxpr_inspection import largest_in_loops, operations
-from .._jaxpr._primitives import ClosedJaxpr, evaluate, evaluate_open
+from .._jaxpr._inspection import largest_in_loops, operations
+from .._jaxpr._primitives import ClosedJaxpr, run_jaxpr
 from .._jit._fresh_jit import fresh_jit
 from .._types import PyTree
 from ._run_costs import counted
@@ -168,7 +168,7 @@ def run_tiles(
     structure = jax.tree.structure(shapes)
 
     def one(consts, row):
-        outputs = evaluate_open(closed.jaxpr, consts, *jax.tree.leaves(row))
+        outputs = run_jaxpr(closed, *jax.tree.leaves(row), consts=consts)
         return jax.tree.unflatten(structure, outputs)
 
     def on_device(consts, table, counts):
@@ -201,7 +201,7 @@ def _tiles(
     empty = [jnp.zeros((tiles, *x.shape), x.dtype) for x in leaves]
 
     def one_more(i, filled):
-        tile = evaluate(closed, *jax.tree.leaves(table.take(i)))
+        tile = run_jaxpr(closed, *jax.tree.leaves(table.take(i)))
         return [all_.at[i].set(x) for all_, x in zip(filled, tile, strict=True)]
 
     filled = jax.lax.fori_loop(0, count, one_more, empty)

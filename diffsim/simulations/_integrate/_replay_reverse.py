@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array
 
-from ..._jaxpr._dependence import outputs_made_of
+from ..._jaxpr._inspection import reach
 from ..._jaxpr._primitives import closure_convert
 from ..._types import PyTree
 from ._replay import At, Recorded, Recording, Replay, steps_between
@@ -43,7 +43,7 @@ def replay_vjp(
         return _Known(consts, replay.y0, replay.span, replay.times)
 
     jaxpr, shapes = jax.make_jaxpr(closure_converted, return_shape=True)(*moving)
-    marks = outputs_made_of(jaxpr.jaxpr, [True] * len(moving))
+    marks = reach(jaxpr.jaxpr, [True] * len(moving))
     marks = [
         mark and jnp.issubdtype(shape.dtype, jnp.inexact)
         for mark, shape in zip(marks, jax.tree.leaves(shapes), strict=True)

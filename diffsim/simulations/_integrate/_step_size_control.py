@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array
 
-from ..._jaxpr._dependence import depends_on_first
+from ..._jaxpr._inspection import depends_on_first
 from ..._results import equals
 from ..._types import PyTree
 from .._elapsed_time import controller_since
