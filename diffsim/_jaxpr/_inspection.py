@@ -21,7 +21,7 @@ CALLS = frozenset(
     ["checkpoint", "closed_call", "custom_jvp_call", "custom_vjp_call", "jit"]
     + ["linear", "one_or_many", "pjit", "remat2", "sealed"]
 )
-#: Parameters of a scan in the releases that are supported, 0.8 to 0.12. One that is not
+#: Parameters of a scan in the releases that are supported, 0.10 to 0.12. One that is not
 #: among them may change what the loop computes.
 _SCAN_PARAMETERS = frozenset(
     ["jaxpr", "length", "reverse", "unroll", "num_consts", "num_carry", "linear"]

@@ -1,8 +1,8 @@
 """Primitives: evaluated by a rule, and those with the derivative that they are given.
 
-A `custom_jvp` rule is a suggestion. Inside `lax.scan` partial evaluation writes the
-function itself out, and its second derivative goes through the code instead of the
-rule: wrong where the code only approximates what the rule differentiates, as the
+Up to JAX 0.11 a `custom_jvp` rule is a suggestion. Inside `lax.scan` partial evaluation
+writes the function itself out, and its second derivative goes through the code instead
+of the rule: wrong where the code only approximates what the rule differentiates, as the
 iterations of a root-finder do (a bisection has derivative zero). A primitive cannot be
 written out, so its rule holds in every nesting of every transformation.
 """
@@ -74,10 +74,8 @@ def evaluate(
 
 def bind(eqn: Any, values: Sequence[Any]) -> list[Array]:
     """The outputs of one equation for `values`."""
-    params, functions = eqn.primitive.get_bind_params(eqn.params), ()
-    if isinstance(params, tuple):  # up to JAX 0.8 functions among them come apart
-        functions, params = params
-    outputs = eqn.primitive.bind(*functions, *values, **params)
+    params = eqn.primitive.get_bind_params(eqn.params)
+    outputs = eqn.primitive.bind(*values, **params)
     return list(outputs) if eqn.primitive.multiple_results else [outputs]
 
 
@@ -89,25 +87,6 @@ def run_jaxpr(
     outputs = jax.core.eval_jaxpr(getattr(jaxpr, "jaxpr", jaxpr), consts, *inputs)
     # JAX returns an output that depends on no input as a number of Python's.
     return list(map(jnp.asarray, outputs))
-
-
-_sealed = jax.extend.core.Primitive("sealed")
-_sealed.multiple_results = True
-
-
-def custom_derivative(
-    function: Callable[..., Sequence[Array]], tangent: Tangent, *inputs: Array
-) -> list[Array]:
-    """`function(*inputs)`, with the derivative `tangent` of any order and in any mode.
-
-    `tangent` is differentiated itself for higher orders, and transposed for reverse
-    mode, so it has to call `custom_derivative` nowhere: outputs that it is handed know
-    their own derivative. Neither function may close over what is differentiated or
-    batched.
-    """
-    inputs = tuple(map(jnp.asarray, inputs))
-    jaxpr = jax.make_jaxpr(lambda *x: list(function(*x)))(*inputs)
-    return _sealed.bind(*inputs, jaxpr=jaxpr, tangent=tangent)
 
 
 def closure_convert(
@@ -149,6 +128,27 @@ class ClosureConverted(eqx.Module):
         return self.function(self.consts, *arguments)
 
 
+# From here to `LinearMap` all goes when JAX 0.12 is the lower bound, which keeps the rule
+# of a `jax.custom_jvp` in loops: `custom_derivative` then makes one.
+_sealed = jax.extend.core.Primitive("sealed")
+_sealed.multiple_results = True
+
+
+def custom_derivative(
+    function: Callable[..., Sequence[Array]], tangent: Tangent, *inputs: Array
+) -> list[Array]:
+    """`function(*inputs)`, with the derivative `tangent` of any order and in any mode.
+
+    `tangent` is differentiated itself for higher orders, and transposed for reverse
+    mode, so it has to call `custom_derivative` nowhere: outputs that it is handed know
+    their own derivative. Neither function may close over what is differentiated or
+    batched.
+    """
+    inputs = tuple(map(jnp.asarray, inputs))
+    jaxpr = jax.make_jaxpr(lambda *x: list(function(*x)))(*inputs)
+    return _sealed.bind(*inputs, jaxpr=jaxpr, tangent=tangent)
+
+
 def _run(*inputs, jaxpr, tangent):
     del tangent
     return run_jaxpr(jaxpr, *inputs)
@@ -168,11 +168,10 @@ def _abstract(*inputs, jaxpr, tangent):
 def _jvp(inputs, tangents, *, jaxpr, tangent):
     # Bound again, and not run: the outputs carry this rule to the next order.
     outputs = _sealed.bind(*inputs, jaxpr=jaxpr, tangent=tangent)
-    given = [None if type(t) is ad.Zero else t for t in tangents]
-    found = tangent(outputs, inputs, given)
+    moves = [None if type(t) is ad.Zero else t for t in tangents]
     return outputs, [
         ad.Zero(jax.typeof(y).to_tangent_aval()) if t is None else t
-        for y, t in zip(outputs, found, strict=True)
+        for y, t in zip(outputs, tangent(outputs, inputs, moves), strict=True)
     ]
 
 
@@ -185,17 +184,17 @@ def _batched(inputs, axes, *, jaxpr, tangent):
     wide = jax.make_jaxpr(jax.vmap(run, in_axes=axes, out_axes=0))(*inputs)
 
     def wide_tangent(outputs, inputs, tangents):
-        known: list[bool] = []
+        moves: list[bool] = []
 
-        def one(outputs, inputs, tangents):
-            found = tangent(outputs, inputs, tangents)
-            known[:] = [t is not None for t in found]
-            return [t for t in found if t is not None]
+        def nonzero(outputs, inputs, tangents):
+            results = tangent(outputs, inputs, tangents)
+            moves[:] = [t is not None for t in results]
+            return [t for t in results if t is not None]
 
         moving = [None if t is None else a for t, a in zip(tangents, axes, strict=True)]
-        every = jax.vmap(one, in_axes=(0, list(axes), moving), out_axes=0)
-        found = iter(every(list(outputs), list(inputs), list(tangents)))
-        return [next(found) if k else None for k in known]
+        of_batch = jax.vmap(nonzero, in_axes=(0, list(axes), moving), out_axes=0)
+        results = iter(of_batch(list(outputs), list(inputs), list(tangents)))
+        return [next(results) if moved else None for moved in moves]
 
     outputs = _sealed.bind(*inputs, jaxpr=wide, tangent=wide_tangent)
     return outputs, [0] * len(outputs)
@@ -312,28 +311,26 @@ def _linear_jvp(inputs, tangents, *, maps, known, types):
         parts.append(linear(maps, fixed, steps, types))
     if moving:
 
-        def at(*some):
+        def of_moving(*values):
             every = list(fixed)
-            for i, x in zip(moving, some, strict=True):
+            for i, x in zip(moving, values, strict=True):
                 every[i] = x
             return list(maps.exact(every, arguments))
 
         point, step = [fixed[i] for i in moving], [tangents[i] for i in moving]
-        parts.append(jax.jvp(at, point, step)[1])
-    return outputs, [sum(some[1:], start=some[0]) for some in zip(*parts, strict=True)]
+        parts.append(jax.jvp(of_moving, point, step)[1])
+    return outputs, [sum(both[1:], start=both[0]) for both in zip(*parts, strict=True)]
 
 
 def _linear_transposed(cotangents, *inputs, maps, known, types):
     del types
     bars = [ad.instantiate_zeros(c) for c in cotangents]
     wanted = [ad.is_undefined_primal(x) for x in inputs[known:]]
-    turned = [
-        x.aval if w else jax.typeof(x)
-        for x, w in zip(inputs[known:], wanted, strict=True)
-    ]
-    found = linear(maps.transpose(), inputs[:known], bars, turned)
+    pairs = list(zip(inputs[known:], wanted, strict=True))
+    turned = [x.aval if w else jax.typeof(x) for x, w in pairs]
+    results = linear(maps.transpose(), inputs[:known], bars, turned)
     return [None] * known + [
-        x if w else None for x, w in zip(found, wanted, strict=True)
+        x if w else None for x, w in zip(results, wanted, strict=True)
     ]
 
 
@@ -364,8 +361,8 @@ def _linear_batched(inputs, axes, *, maps, known, types):
         and not any(axis is not None for axis in axes[:known])
     ):
         wider = wider._replace(forward=many.forward, transposed=many.transposed)
-    found = linear(wider, inputs[:known], arguments, stacked.out_avals)
-    return found, [0] * len(found)
+    results = linear(wider, inputs[:known], arguments, stacked.out_avals)
+    return results, [0] * len(results)
 
 
 ad.primitive_jvps[_linear] = _linear_jvp
