@@ -21,8 +21,8 @@ CALLS = frozenset(
     ["checkpoint", "closed_call", "custom_jvp_call", "custom_vjp_call", "jit"]
     + ["linear", "one_or_many", "pjit", "remat2", "sealed"]
 )
-#: Parameters of a scan in the releases that are supported, 0.10 to 0.12. One that is not
-#: among them may change what the loop computes.
+#: Parameters of a scan in JAX 0.10 to 0.12, which are supported. One that is not among
+#: them may change what the loop computes.
 _SCAN_PARAMETERS = frozenset(
     ["jaxpr", "length", "reverse", "unroll", "num_consts", "num_carry", "linear"]
     + ["_split_transpose", "ft_in", "ft_out"]

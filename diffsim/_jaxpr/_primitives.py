@@ -128,8 +128,8 @@ class ClosureConverted(eqx.Module):
         return self.function(self.consts, *arguments)
 
 
-# From here to `LinearMap` all goes when JAX 0.12 is the lower bound, which keeps the rule
-# of a `jax.custom_jvp` in loops: `custom_derivative` then makes one.
+# From here to `LinearMap` all goes when JAX 0.12 is the lower bound: it keeps the rule
+# of a `jax.custom_jvp` in loops, and `custom_derivative` then makes one.
 _sealed = jax.extend.core.Primitive("sealed")
 _sealed.multiple_results = True
 
