@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool
 
-from ._jaxpr._primitives import is_traced
+from ._jaxpr._tracing import is_traced
 
 
 _Value = TypeVar("_Value")

@@ -22,7 +22,6 @@ FOUNDATION = {
     "_progress",
     "_results",
     "_text_table",
-    "_tracer_errors",
     "_types",
     "_validation",
 }

@@ -67,7 +67,7 @@ _FOUNDATION = (
     ),
     Mutant(
         "program-found-by-another-constant",
-        "diffsim/_jaxpr/_program.py",
+        "diffsim/_jaxpr/_tracing.py",
         "_Hashed(_key(jaxpr, depth))",
         "_Hashed(_key(jaxpr, depth, []))",
         "A compiled program is that of the constants in its loops and branches.",
@@ -75,7 +75,7 @@ _FOUNDATION = (
     ),
     Mutant(
         "program-found-by-another-rule",
-        "diffsim/_jaxpr/_program.py",
+        "diffsim/_jaxpr/_tracing.py",
         "    return *((name, _of_param(x, depth)) for name, x in params), rule\n",
         "    return *((name, _of_param(x, depth)) for name, x in params), None\n",
         "A compiled program is that of the derivatives that users' rules give.",

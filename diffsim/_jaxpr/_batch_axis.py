@@ -7,7 +7,7 @@ from typing import Any
 import jax
 
 from ._inspection import CALLS, branches_of, called, equations, reach, scan_of
-from ._primitives import bind
+from ._tracing import bind
 
 
 def _words(text: str) -> frozenset[str]:

@@ -28,7 +28,7 @@ from ._inspection import (
     reach_scan,
     scan_of,
 )
-from ._primitives import bind, evaluate
+from ._tracing import bind, evaluate
 
 
 def batch_last(

@@ -18,7 +18,7 @@ from jaxtyping import Array
 
 from ._batch_axis import ELEMENTWISE, why_by_vmap
 from ._inspection import CALLS, Scan, called, equations, operations
-from ._primitives import bind, evaluate
+from ._tracing import bind, evaluate
 
 
 #: Numbers that a step may work out: longer programs take long to compile.

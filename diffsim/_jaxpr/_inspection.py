@@ -12,7 +12,8 @@ from typing import Any, NamedTuple
 import jax
 
 from .._types import PyTree
-from ._primitives import ClosedJaxpr, Jaxpr, LinearMapRules, evaluate
+from ._primitives import LinearMapRules
+from ._tracing import ClosedJaxpr, Jaxpr, evaluate
 
 
 LOOPS = frozenset(["scan", "while"])

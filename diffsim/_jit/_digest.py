@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .._jaxpr._program import Program, in_full
+from .._jaxpr._tracing import Program, in_full
 from .._types import PyTree
 from ._placeholders import Extracted
 

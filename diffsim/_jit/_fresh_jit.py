@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from .._jaxpr._program import COMPILED, Identity, Program
+from .._jaxpr._tracing import COMPILED, Identity, Program
 from .._types import PyTree
 from .._validation import compile_time_eval
 from ._placeholders import (

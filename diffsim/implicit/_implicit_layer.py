@@ -12,7 +12,7 @@ import optimistix as optx
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array
 
-from .._jaxpr._primitives import closure_convert
+from .._jaxpr._tracing import closure_convert
 from .._jit._fresh_jit import fresh_jit
 from .._linalg import machine_epsilon, matmul, max_norm
 from .._results import RESULTS, failures_as_nan, is_finite, value_or_solution

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array
 
-from .._tracer_errors import (
+from .._jaxpr._tracer_errors import (
     FORWARD_ONLY,
     REVERSE_ONLY,
     UNROLL,

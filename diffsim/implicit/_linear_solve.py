@@ -10,7 +10,8 @@ import jax.numpy as jnp
 import lineax as lx
 from jaxtyping import Array
 
-from .._jaxpr._primitives import ClosureConverted, tie_tangents
+from .._jaxpr._primitives import tie_tangents
+from .._jaxpr._tracing import ClosureConverted
 from .._jit._fresh_jit import fresh_jit
 from .._linalg import matmul, max_norm
 from .._results import (

@@ -9,9 +9,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
+from .._jaxpr._tracer_errors import FORWARD_ONLY, REVERSE_ONLY, UNROLL
 from .._jit._fresh_jit import reading
 from .._linalg import matmul
-from .._tracer_errors import FORWARD_ONLY, REVERSE_ONLY, UNROLL
 from .._types import PyTree
 from .._validation import is_traced
 from ._argument_order import explain_swapped

@@ -9,9 +9,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
+from .._jaxpr._tracer_errors import explain_tracer_errors
 from .._jit._fresh_jit import fresh_jit
 from .._parameter_selection import LeafSelection, Selection, select
-from .._tracer_errors import explain_tracer_errors
 from .._types import PyTree
 from .._validation import is_traced
 from ._free import Free, Transform, is_distribution

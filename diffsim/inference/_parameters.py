@@ -11,6 +11,7 @@ import numpy as np
 from jax.scipy.special import ndtr
 from jaxtyping import Array, Float
 
+from .._jaxpr._tracer_errors import explain_tracer_errors
 from .._parameter_selection import (
     LeafSelection,
     Selection,
@@ -19,7 +20,6 @@ from .._parameter_selection import (
     selected_values,
     with_selected_values,
 )
-from .._tracer_errors import explain_tracer_errors
 from .._types import PyTree
 from .._validation import is_traced
 from ..simulations import AbstractSimulation

@@ -12,9 +12,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
+from .._jaxpr._tracer_errors import explain_derivative_errors, explain_tracer_errors
 from .._linalg import matmul
 from .._results import RESULTS
-from .._tracer_errors import explain_derivative_errors, explain_tracer_errors
 from .._types import PyTree
 from .._validation import as_array, as_vector, function_of
 from ..simulations import Trajectory, failures_as_nan

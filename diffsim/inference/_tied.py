@@ -7,6 +7,7 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array
 
+from .._jaxpr._tracer_errors import explain_tracer_errors
 from .._parameter_selection import (
     LeafSelection,
     Selection,
@@ -14,7 +15,6 @@ from .._parameter_selection import (
     selected_values,
     with_selected_values,
 )
-from .._tracer_errors import explain_tracer_errors
 from .._types import PyTree
 from .._validation import function_of
 

@@ -13,7 +13,7 @@ from jaxtyping import Array, Int
 from .._jaxpr._batch_axis import obstacles
 from .._jaxpr._batch_last import batch_last
 from .._jaxpr._inspection import largest_in_loops, operations
-from .._jaxpr._primitives import ClosedJaxpr, run_jaxpr
+from .._jaxpr._tracing import ClosedJaxpr, run_jaxpr
 from .._jit._fresh_jit import fresh_jit
 from .._types import PyTree
 from ._run_costs import counted

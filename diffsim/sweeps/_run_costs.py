@@ -14,7 +14,7 @@ import numpy as np
 from jaxtyping import Array
 
 from .._jaxpr._inspection import While, called, while_of
-from .._jaxpr._primitives import bind, evaluate, run_jaxpr
+from .._jaxpr._tracing import bind, evaluate, run_jaxpr
 from ._swept_parameters import Rows
 
 

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from .._jaxpr._batch_axis import equations_left_to_vmap
-from .._jaxpr._primitives import ClosedJaxpr
+from .._jaxpr._tracing import ClosedJaxpr
 from ._batching import BatchLayout, Task, batch_layouts
 from ._chunked_run import Chunks
 from ._dask_engine import by_dask

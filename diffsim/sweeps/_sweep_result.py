@@ -11,9 +11,9 @@ import numpy as np
 import optimistix
 from jaxtyping import Array
 
+from .._jaxpr._tracer_errors import explain_tracer_errors
 from .._linalg import largest_difference
 from .._results import RESULTS, failures_as_nan, is_finite
-from .._tracer_errors import explain_tracer_errors
 from .._types import PyTree
 from ..simulations import Trajectory, refined_steps
 

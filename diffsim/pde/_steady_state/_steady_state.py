@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import optimistix as optx
 from jaxtyping import Array, Bool
 
-from ..._jaxpr._primitives import closure_convert
+from ..._jaxpr._tracing import closure_convert
 from ..._jit._fresh_jit import fresh_jit
 from ..._linalg import machine_epsilon, max_norm
 from ..._results import RESULTS, is_finite, nan_unless, value_or_solution

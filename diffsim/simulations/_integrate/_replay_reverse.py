@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from jaxtyping import Array
 
 from ..._jaxpr._inspection import reach
-from ..._jaxpr._primitives import closure_convert
+from ..._jaxpr._tracing import closure_convert
 from ..._types import PyTree
 from ._replay import At, Recorded, Recording, Replay, steps_between
 

@@ -1,18 +1,117 @@
-"""Traced programs, compared by their operations and not their constants."""
+"""Traced functions: evaluated by a rule, and compared by their operations."""
 
 import contextvars
 import hashlib
 import itertools
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
 import equinox as eqx
 import jax
+import jax.core
+import jax.extend.core
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from ._primitives import bind, evaluate, is_traced
+
+#: Operations that JAX has traced, with their constants and without.
+ClosedJaxpr = jax.extend.core.ClosedJaxpr  # pyright: ignore[reportPrivateImportUsage]
+Jaxpr = jax.extend.core.Jaxpr  # pyright: ignore[reportPrivateImportUsage]
+
+
+def is_traced(x: Any) -> bool:
+    """Whether the value of `x` is unknown while Python runs."""
+    return isinstance(x, jax.core.Tracer)
+
+
+def evaluate(
+    jaxpr: Any,
+    inputs: Sequence[Any],
+    rule: Callable[[Any, list[Any]], Sequence[Any]],
+    constant: Callable[[Any, Any], Any] = lambda value, aval: value,
+    consts: Sequence[Any] | None = None,
+) -> list[Any]:
+    """The outputs of a jaxpr, open or closed, equation by equation.
+
+    **Arguments**
+
+    - `inputs`: whatever `rule` takes.
+    - `rule`: `rule(equation, inputs)`, the outputs of an equation; `bind` computes.
+    - `constant`: `constant(value, aval)`, what it takes for literals and constants.
+    - `consts`: what it takes for the constants instead.
+    """
+    opened = getattr(jaxpr, "jaxpr", jaxpr)
+    if consts is None:
+        pairs = zip(getattr(jaxpr, "consts", ()), opened.constvars, strict=True)
+        consts = [constant(value, variable.aval) for value, variable in pairs]
+    values = dict(zip(opened.constvars, consts, strict=True))
+    values.update(zip(opened.invars, inputs, strict=True))
+
+    def read(atom):
+        # Literals, which have a value, cannot be looked up in all releases.
+        return constant(atom.val, atom.aval) if hasattr(atom, "val") else values[atom]
+
+    for eqn in opened.eqns:
+        outputs = rule(eqn, [read(atom) for atom in eqn.invars])
+        values.update(zip(eqn.outvars, outputs, strict=True))
+    return [read(atom) for atom in opened.outvars]
+
+
+def bind(eqn: Any, values: Sequence[Any]) -> list[Array]:
+    """The outputs of one equation for `values`."""
+    params = eqn.primitive.get_bind_params(eqn.params)
+    outputs = eqn.primitive.bind(*values, **params)
+    return list(outputs) if eqn.primitive.multiple_results else [outputs]
+
+
+def run_jaxpr(
+    jaxpr: Any, *inputs: Any, consts: Sequence[Any] | None = None
+) -> list[Array]:
+    """The outputs as arrays, with other `consts` than its own if they are given."""
+    consts = jaxpr.consts if consts is None else consts
+    outputs = jax.core.eval_jaxpr(getattr(jaxpr, "jaxpr", jaxpr), consts, *inputs)
+    # JAX returns an output that depends on no input as a number of Python's.
+    return list(map(jnp.asarray, outputs))
+
+
+def closure_convert(
+    function: Callable[..., Any], *examples: Any
+) -> tuple[Callable[..., Any], list[Array]]:
+    """`function` as `new(consts, *arguments)`, and every array that it closes over.
+
+    Integers and keys among them, which `jax.closure_convert` leaves where they are.
+    """
+    jaxpr, shape = jax.make_jaxpr(function, return_shape=True)(*examples)
+    structure = jax.tree.structure(shape)
+
+    def new(consts, *arguments):
+        leaves = jax.tree.leaves(arguments)
+        outputs = run_jaxpr(jaxpr, *leaves, consts=consts)
+        return jax.tree.unflatten(structure, outputs)
+
+    # An array of NumPy's is none that is traced, wherever this is called.
+    with jax.ensure_compile_time_eval():
+        consts = [
+            const if isinstance(const, jax.Array) else jax.device_put(np.asarray(const))
+            for const in jaxpr.consts
+        ]
+    return new, consts
+
+
+class ClosureConverted(eqx.Module):
+    """A function with the arrays that it closes over as leaves."""
+
+    consts: list[Array]
+    function: Callable[..., Any] = eqx.field(static=True)
+
+    @classmethod
+    def of(cls, function: Callable[..., Any], *examples: Any) -> "ClosureConverted":
+        new, consts = closure_convert(function, *examples)
+        return cls(consts, new)
+
+    def __call__(self, *arguments):
+        return self.function(self.consts, *arguments)
 
 
 #: The name of functions that `fresh_jit` compiles.
