@@ -13,6 +13,7 @@ FOUNDATION = {
     "_atomic_file",
     "_citations",
     "_configure",
+    "_digest",
     "_extras",
     "_jaxpr",
     "_jit",

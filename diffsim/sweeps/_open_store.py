@@ -12,7 +12,7 @@ import equinox as eqx
 import jax
 import numpy as np
 
-from .._jit._digest import program_digest, settings, tree_digest
+from .._digest import program_digest, settings, tree_digest
 from ._hosts import Share
 from ._store import Store
 from ._store_contents import StoreContents, contents_of
