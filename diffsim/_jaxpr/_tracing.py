@@ -1,9 +1,10 @@
-"""Traced functions: evaluated by a rule, and compared by their operations."""
+"""Traced functions: evaluated by a rule, compared, and explained where that fails."""
 
+import contextlib
 import contextvars
 import hashlib
 import itertools
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from typing import Any
 
 import equinox as eqx
@@ -14,6 +15,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
+from ._tracer_errors import explained_derivative_error, explained_tracer_error
+
 
 #: Operations that JAX has traced, with their constants and without.
 ClosedJaxpr = jax.extend.core.ClosedJaxpr  # pyright: ignore[reportPrivateImportUsage]
@@ -23,6 +26,44 @@ Jaxpr = jax.extend.core.Jaxpr  # pyright: ignore[reportPrivateImportUsage]
 def is_traced(x: Any) -> bool:
     """Whether the value of `x` is unknown while Python runs."""
     return isinstance(x, jax.core.Tracer)
+
+
+@contextlib.contextmanager
+def explain_tracer_errors(name: str, function: Any = None) -> Iterator[None]:
+    """Raise `ValueError` with the remedy where a call inside cannot be traced.
+
+    **Arguments:** `name` of the argument that holds the `function`, whose own name is
+    added if it is given and has one.
+    """
+    try:
+        yield
+    except (IndexError, TypeError, ValueError) as error:
+        explained = explained_tracer_error(error, name, function)
+        if explained is None:
+            raise
+        raise explained from error
+
+
+@contextlib.contextmanager
+def explain_derivative_errors(
+    name: str, function: Any = None, *, forward: str, reverse: str
+) -> Iterator[None]:
+    """Raise `ValueError` with the remedy where JAX cannot differentiate a function.
+
+    JAX says so where it differentiates, which may be far from the call.
+
+    **Arguments:** `name` and `function` as above; `forward`, `reverse`: what to say of
+    a function that lacks this mode.
+    """
+    try:
+        yield
+    except (NotImplementedError, TypeError, ValueError) as error:
+        explained = explained_derivative_error(
+            error, name, function, forward=forward, reverse=reverse
+        )
+        if explained is None:
+            raise
+        raise explained from error
 
 
 def evaluate(

@@ -51,42 +51,50 @@ class Surrounding(NamedTuple):
 SURROUNDINGS: list[Surrounding] = []
 
 
-def surroundings() -> tuple[bool, ...]:
-    """Which contexts are in force."""
-    return tuple(one.is_inside() for one in SURROUNDINGS)
-
-
-def traced_inside(
-    by: tuple[bool, ...], trace: Callable[[], _Result]
+def _traced_inside(
+    contexts: tuple[bool, ...], trace: Callable[[], _Result]
 ) -> tuple[_Result, tuple[int, ...]]:
     """The result of `trace` in these contexts, and how many notes each has made."""
-    traced, notes = _traced_in(by, trace, anew=False)
-    # JAX makes no notes of what it has traced before, in a compiled function.
-    if any(notes) or not any(
-        inside and one.note for inside, one in zip(by, SURROUNDINGS, strict=True)
-    ):
+
+    def traced_once(*, anew: bool):
+        with contextlib.ExitStack() as stack:
+            entered = [
+                stack.enter_context(context.enter(anew)) if is_inside else None
+                for context, is_inside in zip(SURROUNDINGS, contexts, strict=True)
+            ]
+            traced = trace()
+        return traced, tuple(len(notes or ()) for notes in entered)
+
+    traced, notes = traced_once(anew=False)
+    noting = zip(SURROUNDINGS, contexts, strict=True)
+    if any(notes) or not any(inside and context.note for context, inside in noting):
         return traced, notes
-    again, notes = _traced_in(by, trace, anew=True)
+    # JAX makes no notes of what it has traced before, in a compiled function.
+    again, notes = traced_once(anew=True)
     return (again if any(notes) else traced), notes
 
 
-def _traced_in(
-    by: tuple[bool, ...], trace: Callable[[], _Result], *, anew: bool
-) -> tuple[_Result, tuple[int, ...]]:
-    with contextlib.ExitStack() as stack:
-        entered = [
-            stack.enter_context(one.enter(anew)) if inside else None
-            for one, inside in zip(SURROUNDINGS, by, strict=True)
-        ]
-        traced = trace()
-    return traced, tuple(len(made or ()) for made in entered)
+class _Static:
+    """A tree without arrays; hashable, and equal to itself alone if a leaf is not."""
 
+    __slots__ = ("_key", "tree")
 
-def note(counts: tuple[int, ...]):
-    """Make the notes that were made where a function was traced."""
-    for one, count in zip(SURROUNDINGS, counts, strict=True):
-        if count and one.note:
-            one.note(count)
+    def __init__(self, tree: Any):
+        self.tree = tree
+        leaves, structure = jax.tree.flatten(tree)
+        # 0.0 == -0.0, and of NaN nothing is the same.
+        values = [repr(x) if isinstance(x, float | complex) else x for x in leaves]
+        self._key: Hashable = structure, (*map(type, leaves), *values)
+        try:
+            hash(self._key)
+        except TypeError:
+            self._key = Identity(tree)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Static) and self._key == other._key
+
+    def __hash__(self) -> int:
+        return hash(self._key)
 
 
 class Signature(NamedTuple):
@@ -97,8 +105,18 @@ class Signature(NamedTuple):
 
     structure: Any
     arrays: tuple[tuple[tuple[int, ...], Any, bool], ...]
-    static: "_Static"
+    static: _Static
     contexts: tuple[bool, ...]
+
+    @classmethod
+    def of(cls, args: Any, options: Any) -> "tuple[Signature, list[Array]]":
+        """The signature of a call, and its arrays."""
+        bare = _with_placeholders((args, options), Placeholder.bare)
+        dynamic, static = eqx.partition(bare, eqx.is_array)
+        arrays, structure = jax.tree.flatten(dynamic)
+        kinds = tuple((a.shape, a.dtype, jax.typeof(a).weak_type) for a in arrays)
+        contexts = tuple(context.is_inside() for context in SURROUNDINGS)
+        return cls(structure, kinds, _Static(static), contexts), arrays
 
     def examples(self) -> list[jax.ShapeDtypeStruct]:
         """The arrays without numbers."""
@@ -110,15 +128,6 @@ class Signature(NamedTuple):
     def tree(self, arrays: Sequence[Any]) -> tuple[Any, Any]:
         """The arguments with these arrays."""
         return eqx.combine(jax.tree.unflatten(self.structure, arrays), self.static.tree)
-
-
-def signature_of(args: Any, options: Any) -> tuple[Signature, list[Array]]:
-    """The signature of a call, and its arrays."""
-    bare = _with_placeholders((args, options), Placeholder.bare)
-    dynamic, static = eqx.partition(bare, eqx.is_array)
-    arrays, structure = jax.tree.flatten(dynamic)
-    kinds = tuple((a.shape, a.dtype, jax.typeof(a).weak_type) for a in arrays)
-    return Signature(structure, kinds, _Static(static), surroundings()), arrays
 
 
 class Call(NamedTuple):
@@ -176,27 +185,27 @@ _code: contextvars.ContextVar[Mapping[Run, Code]] = contextvars.ContextVar(
 
 
 #: Whether a library's code is being traced, and not what it calls of a user's.
-is_inside_run = contextvars.ContextVar("is_inside_run", default=False)
+_is_inside_run = contextvars.ContextVar("is_inside_run", default=False)
 
 
 @contextlib.contextmanager
-def inside_run(is_inside: bool = True) -> Iterator[None]:
+def _inside_run(is_inside: bool = True) -> Iterator[None]:
     """A context in which a library's code is traced, or a user's."""
-    token = is_inside_run.set(is_inside)
+    token = _is_inside_run.set(is_inside)
     try:
         yield
     finally:
-        is_inside_run.reset(token)
+        _is_inside_run.reset(token)
 
 
-class Recorder:
+class _Recorder:
     """Calls users' code as it is, and records how."""
 
     def __init__(self, run: Run, record: dict[tuple[str, Signature], Any]):
         self.run, self.record = run, record
 
     def call(self, callee: Placeholder, name: str, args: Any, options: Any) -> PyTree:
-        call = name, signature_of(args, options)[0]
+        call = name, Signature.of(args, options)[0]
         inner = self.record.setdefault(call, {})
         scope = _scope_of_output(callee.key, list(self.record).index(call))
 
@@ -208,29 +217,34 @@ class Recorder:
         args, options = restored((args, options), real)
         output = Extracted(_call(real(callee.key), name, args, options), scope=scope)
         self.run.makers[scope] = lambda: output.code
-        tree = jax.tree.map(_as_array, output.tree, is_leaf=is_placeholder)
-        return recorded(tree, inner, self.run)
+        tree = jax.tree.map(
+            lambda x: jnp.asarray(x) if isinstance(x, float | complex) else x,
+            output.tree,
+            is_leaf=is_placeholder,
+        )
+        return _recorded(tree, inner, self.run)
 
 
-def recorded(tree: PyTree, record: Record, run: Run) -> PyTree:
+def _recorded(tree: PyTree, record: Record, run: Run) -> PyTree:
     """`tree` whose placeholders record their calls."""
 
     def recorder(old):
-        return Placeholder(None, old.key, Recorder(run, record.setdefault(old.key, {})))
+        calls = record.setdefault(old.key, {})
+        return Placeholder(None, old.key, _Recorder(run, calls))
 
     return _with_placeholders(tree, recorder)
 
 
-def calls_of(record: Record) -> Calls:
+def _calls_of(record: Record) -> Calls:
     """The calls in a record."""
     return tuple(
-        (key, tuple(Call(*call, calls_of(inner)) for call, inner in calls.items()))
+        (key, tuple(Call(*call, _calls_of(inner)) for call, inner in calls.items()))
         for key, calls in record.items()
         if calls
     )
 
 
-class Replayer:
+class _Replayer:
     """Answers calls of users' code by programs.
 
     The `arrays` of a placeholder are those that the program of each call reads.
@@ -240,46 +254,45 @@ class Replayer:
         self.run, self.calls = run, calls
 
     def call(self, callee: Placeholder, name: str, args: Any, options: Any) -> PyTree:
-        signature, arrays = signature_of(args, options)
+        signature, arrays = Signature.of(args, options)
 
         def real_output():
             inputs = restored((args, options), self.run.real)
             return _call(self.run.real(callee.key), name, *inputs)
 
-        i = self._find(name, signature)
-        if i is None:
-            self.run.is_repeatable = False
-            return real_output()
-        _, _, inner, program = self.calls[i]
-        if program is None:
-            raise AttributeError(name)
-        structure, static, notes = program.about
-        note(notes)
-        outputs = program(callee.arrays[i], *arrays)
-        outputs, inner_consts = jax.tree.unflatten(structure, outputs)
-        scope = _scope_of_output(callee.key, i)
-        self.run.makers[scope] = lambda: Extracted(real_output(), scope=scope).code
-        tree = eqx.combine(outputs, static.tree)
-        return replayed(tree, inner, inner_consts, self.run)
-
-    def _find(self, name: str, signature: Signature) -> int | None:
         same = [
             i
             for i, call in enumerate(self.calls)
             if (call.name, *call.signature[:3]) == (name, *signature[:3])
         ]
+        if not same:
+            self.run.is_repeatable = False
+            return real_output()
         # JAX evaluates a rule of derivatives outside the contexts of the call.
         inside = [i for i in same if self.calls[i].signature == signature]
-        return next(iter(inside or same), None)
+        i = (inside or same)[0]
+        _, _, inner, program = self.calls[i]
+        if program is None:
+            raise AttributeError(name)
+        structure, static, notes = program.about
+        for context, count in zip(SURROUNDINGS, notes, strict=True):
+            if count and context.note:
+                context.note(count)
+        outputs = program(callee.arrays[i], *arrays)
+        outputs, inner_consts = jax.tree.unflatten(structure, outputs)
+        scope = _scope_of_output(callee.key, i)
+        self.run.makers[scope] = lambda: Extracted(real_output(), scope=scope).code
+        tree = eqx.combine(outputs, static.tree)
+        return _replayed(tree, inner, inner_consts, self.run)
 
 
-def replayed(tree: PyTree, calls: Calls, consts: Any, run: Run) -> PyTree:
+def _replayed(tree: PyTree, calls: Calls, consts: Any, run: Run) -> PyTree:
     """`tree` whose placeholders replay these calls; see `Traces`."""
-    known = dict(calls)
+    programs = dict(calls)
 
     def replayer(old):
-        key = old.key
-        return Placeholder(consts.get(key), key, Replayer(run, known.get(key, ())))
+        answers = _Replayer(run, programs.get(old.key, ()))
+        return Placeholder(consts.get(old.key), old.key, answers)
 
     return _with_placeholders(tree, replayer)
 
@@ -297,35 +310,38 @@ class Traces(NamedTuple):
     code: Code
 
 
-def traces_of(calls: Calls, code: Code) -> Traces:
+def _traces_of(calls: Calls, code: Code) -> Traces:
     """Trace users' `code` as it is called; code in outputs is added to it."""
-    done, consts = [], {}
+    answered, consts = [], {}
     for key, several in calls:
         traced = [_traced(key, i, call, code) for i, call in enumerate(several)]
-        programs, consts[key] = zip(*traced, strict=True)
-        done.append((key, programs))
-    return Traces(tuple(done), consts, code)
+        with_programs, consts[key] = zip(*traced, strict=True)
+        answered.append((key, with_programs))
+    return Traces(tuple(answered), consts, code)
 
 
 def _traced(key: Key, i: int, call: Call, code: Code) -> tuple[Call, list[Any]]:
+    """A call with its program, and what that reads."""
     name, signature, _, _ = call
-    scope, results = _scope_of_output(key, i), []
+    scope, about = _scope_of_output(key, i), []
 
     def flat(*arrays: Array) -> PyTree:
         args, options = restored(signature.tree(arrays), code.__getitem__)
         output = Extracted(_call(code[key], name, args, options), scope=scope)
         code.update(output.code)
-        outputs, static = eqx.partition(output.tree, _is_output)
-        inner = traces_of(call.inner, code)
-        results[:] = _Static(static), inner
+        outputs, static = eqx.partition(
+            output.tree, lambda x: eqx.is_array(x) or isinstance(x, float | complex)
+        )
+        inner = _traces_of(call.inner, code)
+        about[:] = _Static(static), inner
         return outputs, inner.consts
 
     def trace():
-        made = jax.make_jaxpr(flat, return_shape=True)(*signature.examples())
-        return *made, *results
+        jaxpr, shapes = jax.make_jaxpr(flat, return_shape=True)(*signature.examples())
+        return jaxpr, shapes, *about
 
     try:
-        traced, notes = traced_inside(signature.contexts, trace)
+        traced, notes = _traced_inside(signature.contexts, trace)
     except AttributeError:
         if not name.startswith("."):
             raise
@@ -336,37 +352,6 @@ def _traced(key: Key, i: int, call: Call, code: Code) -> tuple[Call, list[Any]]:
     return answered, [*jaxpr.consts, *map(_as_leaf, program.numbers)]
 
 
-def _scope_of_output(key: Key, call: int) -> Scope:
-    scope, i = key
-    return (*scope, i, call)
-
-
-def _call(code: Any, name: str, args: Any, options: Any) -> object:
-    """Call a function, or a method of `args[0]`, or read an attribute of it."""
-    with inside_run(False):
-        return _call_outside(code, name, args, options)
-
-
-def _call_outside(code: Any, name: str, args: Any, options: Any) -> object:
-    if not name:
-        return unwrapped(code)(*args, **options)
-    owner, *args = args
-    if name.startswith("."):
-        return getattr(owner, name[1:])
-    method = getattr(type(owner), name)
-    if unwrapped(method) is not method:
-        return unwrapped(method)(owner, *args, **options)
-    return getattr(owner, name)(*args, **options)
-
-
-def _with_placeholders(
-    tree: PyTree, new: Callable[[Placeholder], Placeholder]
-) -> PyTree:
-    return jax.tree.map(
-        lambda x: new(x) if is_placeholder(x) else x, tree, is_leaf=is_placeholder
-    )
-
-
 def _as_leaf(number: Any) -> Array | np.ndarray:
     """A number as an array, weak if it was a Python one."""
     if type(number) is not float:
@@ -375,35 +360,31 @@ def _as_leaf(number: Any) -> Array | np.ndarray:
         return jnp.asarray(number)
 
 
-def _is_output(x: Any) -> bool:
-    return eqx.is_array(x) or isinstance(x, float | complex)
+def _scope_of_output(key: Key, call: int) -> Scope:
+    scope, i = key
+    return (*scope, i, call)
 
 
-def _as_array(x: Any) -> PyTree:
-    return jnp.asarray(x) if isinstance(x, float | complex) else x
+def _call(code: Any, name: str, args: Any, options: Any) -> object:
+    """Call a function, or a method of `args[0]`, or read an attribute of it."""
+    with _inside_run(False):
+        if not name:
+            return unwrapped(code)(*args, **options)
+        owner, *args = args
+        if name.startswith("."):
+            return getattr(owner, name[1:])
+        method = getattr(type(owner), name)
+        if unwrapped(method) is not method:
+            return unwrapped(method)(owner, *args, **options)
+        return getattr(owner, name)(*args, **options)
 
 
-class _Static:
-    """A tree without arrays; hashable, and equal to itself alone if a leaf is not."""
-
-    __slots__ = ("_key", "tree")
-
-    def __init__(self, tree: Any):
-        self.tree = tree
-        leaves, structure = jax.tree.flatten(tree)
-        # 0.0 == -0.0, and of NaN nothing is the same.
-        values = [repr(x) if isinstance(x, float | complex) else x for x in leaves]
-        self._key: Hashable = structure, (*map(type, leaves), *values)
-        try:
-            hash(self._key)
-        except TypeError:
-            self._key = Identity(tree)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Static) and self._key == other._key
-
-    def __hash__(self) -> int:
-        return hash(self._key)
+def _with_placeholders(
+    tree: PyTree, new: Callable[[Placeholder], Placeholder]
+) -> PyTree:
+    return jax.tree.map(
+        lambda x: new(x) if is_placeholder(x) else x, tree, is_leaf=is_placeholder
+    )
 
 
 #: So many kinds of calls of a function are known, and so many of its programs kept.
@@ -484,25 +465,26 @@ class _FreshJit:
         return self._run(lambda f, *args: f.lower(*args), args, {}, floats=True)
 
     def _run(self, call: Any, args: Any, options: Any, *, floats: bool) -> PyTree:
-        given = Extracted((args, options), floats=floats)
-        if given.is_replayed or (is_inside_run.get() and not given.is_users):
+        extracted = Extracted((args, options), floats=floats)
+        is_librarys = _is_inside_run.get() and not extracted.is_users
+        if extracted.is_replayed or is_librarys:
             return self.function(*args, **options)
-        if not given.code:
+        if not extracted.code:
             return call(self.compiled, *args, **options)
-        signature, arrays = signature_of(*given.tree)
+        signature, arrays = Signature.of(*extracted.tree)
         if len(self.kinds) >= _MOST:
             self.kinds.clear()
         kind = self.kinds.setdefault(signature, _Kind())
         # What varies over a mesh has a type that no trace outside could have.
         varies = bool(jax.sharding.get_abstract_mesh().manual_axes)
-        if varies or not (kind.is_repeatable and given.is_complete):
+        if varies or not (kind.is_repeatable and extracted.is_complete):
             return self._run_anew(call, args, options)
         if floats and kind.has_static_floats:
             return self._run(call, args, options, floats=False)
         try:
-            traces = self._traces(kind, given.code, signature)
+            traces = self._traces(kind, extracted.code, signature)
         except Exception:
-            if not (floats and given.has_floats):
+            if not (floats and extracted.has_floats):
                 raise
             # The code may ask for the value of a float, by math or in a branch.
             result = self._run(call, args, options, floats=False)
@@ -511,7 +493,7 @@ class _FreshJit:
         if traces is None:
             return self._run_anew(call, args, options)
         program, run = self._program(signature, traces.calls)
-        with run.of(given.code):
+        with run.of(extracted.code):
             result = call(program, arrays, traces.consts)
         if not run.is_repeatable:
             kind.is_repeatable = False
@@ -535,12 +517,12 @@ class _FreshJit:
         record, run = {}, Run()
 
         def record_calls(*arrays):
-            args, options = recorded(signature.tree(arrays), record, run)
+            args, options = _recorded(signature.tree(arrays), record, run)
             return self.function(*args, **options)
 
-        with inside_run(), run.of(code):
+        with _inside_run(), run.of(code):
             eqx.filter_eval_shape(record_calls, *signature.examples())
-        calls, kind.is_repeatable = calls_of(record), False
+        calls, kind.is_repeatable = _calls_of(record), False
         if run.is_repeatable:
             with contextlib.suppress(Exception):  # some code is called inside alone
                 traces = _traces_once(calls, code)
@@ -552,15 +534,14 @@ class _FreshJit:
     def _program(self, signature: Signature, calls: Calls) -> tuple[Any, Run]:
         """The compiled program of these calls, and the trace that it was made by."""
         key, run = (signature, calls), Run()
-        known = self.programs.get(key)
-        if known is not None:
-            return known
+        if key in self.programs:
+            return self.programs[key]
         self._make_room()
 
         def replay(arrays, consts):
-            args, options = replayed(signature.tree(arrays), calls, consts, run)
+            args, options = _replayed(signature.tree(arrays), calls, consts, run)
             try:
-                with inside_run():
+                with _inside_run():
                     return self.function(*args, **options)
             finally:
                 run.makers.clear()
@@ -579,12 +560,12 @@ class _FreshJit:
 
 def _traces_once(calls: Calls, code: Code) -> Traces:
     """Traces of users' code; inside `reading`, of its code once."""
-    remembered, known = _memory.get()
+    remembered, earlier = _memory.get()
     key = calls, tuple(map(id, code.values()))
     is_read = remembered.keys() >= set(key[1])
-    if is_read and key in known:
-        return known[key]
-    traces = traces_of(calls, dict(code))
+    if is_read and key in earlier:
+        return earlier[key]
+    traces = _traces_of(calls, dict(code))
     if is_read:
-        known[key] = traces
+        earlier[key] = traces
     return traces

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from .._jaxpr._tracer_errors import explain_tracer_errors
+from .._jaxpr._tracing import explain_tracer_errors
 from .._jit._fresh_jit import fresh_jit
 from .._parameter_selection import LeafSelection, Selection, select
 from .._types import PyTree

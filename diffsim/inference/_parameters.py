@@ -11,7 +11,7 @@ import numpy as np
 from jax.scipy.special import ndtr
 from jaxtyping import Array, Float
 
-from .._jaxpr._tracer_errors import explain_tracer_errors
+from .._jaxpr._tracing import explain_tracer_errors
 from .._parameter_selection import (
     LeafSelection,
     Selection,

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
-from .._jaxpr._tracer_errors import explain_derivative_errors, explain_tracer_errors
+from .._jaxpr._tracing import explain_derivative_errors, explain_tracer_errors
 from .._linalg import matmul
 from .._results import RESULTS
 from .._types import PyTree

@@ -7,7 +7,7 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array
 
-from .._jaxpr._tracer_errors import explain_tracer_errors
+from .._jaxpr._tracing import explain_tracer_errors
 from .._parameter_selection import (
     LeafSelection,
     Selection,

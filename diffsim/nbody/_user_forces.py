@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 
 from .._jaxpr._inspection import depends_on_first
-from .._jaxpr._tracer_errors import explain_tracer_errors
+from .._jaxpr._tracing import explain_tracer_errors
 from .._validation import array_of, as_floating
 from ._bodies import State
 

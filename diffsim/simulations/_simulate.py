@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, ArrayLike
 
-from .._jaxpr._tracer_errors import explain_tracer_errors
+from .._jaxpr._tracing import explain_tracer_errors
 from .._jit._fresh_jit import fresh_jit
 from .._linalg import largest_difference
 from .._results import (

@@ -10,11 +10,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from .._jaxpr._tracer_errors import (
-    FORWARD_ONLY,
-    REVERSE_ONLY,
-    explain_derivative_errors,
-)
+from .._jaxpr._tracer_errors import FORWARD_ONLY, REVERSE_ONLY
+from .._jaxpr._tracing import explain_derivative_errors
 from .._parameter_selection import Selection
 from .._results import RESULTS, is_finite
 from .._types import PyTree

@@ -11,7 +11,7 @@ import numpy as np
 import optimistix
 from jaxtyping import Array
 
-from .._jaxpr._tracer_errors import explain_tracer_errors
+from .._jaxpr._tracing import explain_tracer_errors
 from .._linalg import largest_difference
 from .._results import RESULTS, failures_as_nan, is_finite
 from .._types import PyTree

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 from jaxtyping import Array
 
 from ..._jaxpr._inspection import depends_on_first
-from ..._jaxpr._tracer_errors import explain_tracer_errors
+from ..._jaxpr._tracing import explain_tracer_errors
 from ..._validation import PositiveParameter, as_floating, checked_return
 from .._boundaries import array_or_function
 from .._domain import Domain

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array
 
-from ..._jaxpr._tracer_errors import explain_tracer_errors
+from ..._jaxpr._tracing import explain_tracer_errors
 from ..._types import PyTree
 from .._simulation import AbstractSimulation
 from ._imex import AbstractIMEXTerm
