@@ -13,8 +13,7 @@ from .._types import PyTree
 from .._validation import function_of
 from ._batching import Task
 from ._completed_sweep import Sweep
-from ._devices import checked_devices
-from ._hosts import gathered, share_of
+from ._devices import checked_devices, gathered, share_of
 from ._open_store import open_store
 from ._run_derivative import check_derivative
 from ._stored_runs import StoredRuns
