@@ -120,8 +120,8 @@ class ChunkMemory:
 
     def _bytes_per_run(self) -> int:
         shapes = self.task.shapes(jax.tree.map(jnp.asarray, self.row))
-        found = [math.prod(x.shape) * x.dtype.itemsize for x in jax.tree.leaves(shapes)]
-        return sum(found) + sum(x.nbytes for x in jax.tree.leaves(self.row))
+        sizes = [math.prod(x.shape) * x.dtype.itemsize for x in jax.tree.leaves(shapes)]
+        return sum(sizes) + sum(x.nbytes for x in jax.tree.leaves(self.row))
 
     def _empty(self, fitting: Fitting) -> Rows:
         places = len(self.devices) * fitting.capacity * fitting.layout.tile
@@ -135,11 +135,11 @@ class ChunkMemory:
         counts = np.ones(len(self.devices), np.int32)
         inputs = self._inputs(self._empty(fitting), fitting, counts)
         lowered = run_tiles.lower(self.task, *inputs)
-        found = lowered.compile().compiled.memory_analysis()
-        if found is None:  # a backend that does not say: RESOURCE_EXHAUSTED will
+        analysis = lowered.compile().compiled.memory_analysis()
+        if analysis is None:  # a backend that does not say: RESOURCE_EXHAUSTED will
             return 0
-        around = found.argument_size_in_bytes + found.output_size_in_bytes
-        return found.temp_size_in_bytes + 2 * around
+        around = analysis.argument_size_in_bytes + analysis.output_size_in_bytes
+        return analysis.temp_size_in_bytes + 2 * around
 
 
 def size_that_fits(measured: Sequence[tuple[int, int]], memory: int) -> int:

@@ -20,31 +20,18 @@ def checked_devices(devices: Any) -> tuple[Any, ...]:
     """The devices that are meant, all local ones by default."""
     if devices is None:
         return tuple(jax.local_devices())
-    if isinstance(devices, jax.Device):
-        devices = (devices,)
-    if not isinstance(devices, Sequence) or not all(
+    devices = (devices,) if isinstance(devices, jax.Device) else devices
+    are_devices = isinstance(devices, Sequence) and all(
         isinstance(device, jax.Device) for device in devices
-    ):
+    )
+    # One program runs on all, and every process of `jax.distributed` has its own share.
+    kinds = {(d.platform, d.process_index) for d in devices} if are_devices else ()
+    alike = len(kinds) == 1 and {here for _, here in kinds} == {jax.process_index()}
+    if not alike or len(set(devices)) < len(devices):
         raise ValueError(
-            "devices must be devices of JAX, jax.devices()[:2] say, or None for all "
+            "devices must be devices of JAX, jax.local_devices()[:2] say, of one kind "
+            "and of this process, at least one and none of them twice, or None for all "
             f"local ones, got {devices!r:.60}"
-        )
-    if not devices or len(set(devices)) < len(devices):
-        raise ValueError(
-            "devices must be at least one, and none of them twice, got "
-            f"{[str(device) for device in devices]}"
-        )
-    here = jax.process_index()
-    remote = [str(d) for d in devices if d.process_index != here]
-    if remote:
-        raise ValueError(
-            f"devices must be those of this process, got {remote} of another; every "
-            "process of jax.distributed sweeps its own share on jax.local_devices()"
-        )
-    if len({device.platform for device in devices}) > 1:
-        raise ValueError(
-            "devices must be of one kind, as one program runs on all, got "
-            f"{[str(device) for device in devices]}"
         )
     return tuple(devices)
 
@@ -66,15 +53,15 @@ def on_devices(tree: PyTree, devices: Sequence[Any]) -> PyTree:
 
 def answering(devices: Sequence[Any]) -> tuple[Any, ...]:
     """The devices that still compute."""
-    found = []
+    answered = []
     for device in devices:
         try:
-            one = jax.device_put(np.float32(1.0), device)
-            (one + one).block_until_ready()
+            number = jax.device_put(np.float32(1.0), device)
+            (number + number).block_until_ready()
         except jax.errors.JaxRuntimeError:
             continue
-        found.append(device)
-    return tuple(found)
+        answered.append(device)
+    return tuple(answered)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -108,14 +95,14 @@ def share_of(part: Any) -> Share | None:
     return None
 
 
-def gathered(found: RunOutcome, share: Share, total: int, chunk: int) -> RunOutcome:
+def gathered(outcome: RunOutcome, share: Share, total: int, chunk: int) -> RunOutcome:
     """The outcomes of all runs, of which each process has its own."""
     from jax.experimental import multihost_utils
 
     owned = [share.runs(total, chunk, index) for index in range(share.count)]
     most = max(map(len, owned))
 
-    def one(mine: np.ndarray) -> np.ndarray:
+    def of_all(mine: np.ndarray) -> np.ndarray:
         # Bytes, as JAX would round doubles where it has none.
         padded = np.zeros((most, *mine.shape[1:]), mine.dtype)
         padded[: len(mine)] = mine
@@ -127,4 +114,4 @@ def gathered(found: RunOutcome, share: Share, total: int, chunk: int) -> RunOutc
             all_[runs] = values[: len(runs)]
         return all_
 
-    return jax.tree.map(one, found)
+    return jax.tree.map(of_all, outcome)

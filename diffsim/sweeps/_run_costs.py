@@ -88,8 +88,8 @@ class RunCosts:
             return runs
         from scipy.spatial import KDTree  # one of JAX's own dependencies, slow to load
 
-        known, costs = np.concatenate(self.runs), np.concatenate(self.costs)
-        nearest = min(_NEAREST, len(known))
-        _, at = KDTree(self.places[known]).query(self.places[runs], nearest)
-        guessed = costs[at].reshape(len(runs), -1).mean(1)
+        done, costs = np.concatenate(self.runs), np.concatenate(self.costs)
+        nearest = min(_NEAREST, len(done))
+        _, neighbors = KDTree(self.places[done]).query(self.places[runs], nearest)
+        guessed = costs[neighbors].reshape(len(runs), -1).mean(1)
         return runs[np.argsort(-guessed, kind="stable")]

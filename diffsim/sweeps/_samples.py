@@ -2,17 +2,16 @@
 
 import contextlib
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import jax
 import numpy as np
 from jaxtyping import Array
 
-from .._validation import compile_time_eval
+from .._validation import compile_time_eval, count
 from ._sampled_ranges import clip_to_open_interval, sampled_ranges
-from ._sweep_options import is_positive_integer
-from ._swept_parameters import as_numpy, is_key
+from ._swept_parameters import is_key
 
 
 def grid(axes: Any = None, /, **named: Any) -> dict[str, np.ndarray | Array]:
@@ -33,28 +32,15 @@ def grid(axes: Any = None, /, **named: Any) -> dict[str, np.ndarray | Array]:
 
     **Returns:** paths to arrays with one leading run axis, for `sweep(over=...)`.
 
-    **Raises:** `ValueError` for no axes, an axis named twice, or one that is not an
-    array of at least one value.
+    **Raises:** `ValueError` for an axis named twice.
     """
-    if not (axes is None or isinstance(axes, Mapping)):
-        raise ValueError(
-            f"grid needs a mapping of paths to values, got {type(axes).__name__}"
-        )
-    repeated = set(axes or {}) & set(named)
+    axes = axes or {}
+    repeated = set(axes) & set(named)
     if repeated:
         raise ValueError(f"grid got {sorted(repeated)} in the mapping and as keywords")
     columns = {
-        path: x if is_key(x) else as_numpy(f"grid axis {path!r}", x)
-        for path, x in {**(axes or {}), **named}.items()
+        path: x if is_key(x) else np.asarray(x) for path, x in {**axes, **named}.items()
     }
-    if not columns:
-        raise ValueError("grid needs at least one axis, paths to arrays of values")
-    for path, values in columns.items():
-        if values.ndim == 0 or values.size == 0:
-            raise ValueError(
-                f"grid axis {path!r} must have shape (value, ...) with at least one "
-                f"value, got shape {values.shape}"
-            )
     numbers = np.indices([len(values) for values in columns.values()])
     return {
         path: values[index.reshape(-1)]
@@ -161,10 +147,10 @@ def from_prior(free: Any, runs: Any, *, seed: Any) -> dict[str, np.ndarray]:
     **Raises:** `ValueError` for a range that is none, a parameter that is `tied`, and
     bounds in which the prior hardly ever lies.
     """
-    random = _generator(runs, seed)
+    runs, random = count("runs", runs), np.random.default_rng(count("seed", seed, 0))
     with _double_precision():
         ranges = sampled_ranges(free)
-        return {path: one.draw(random, int(runs)) for path, one in ranges.items()}
+        return {path: span.draw(random, runs) for path, span in ranges.items()}
 
 
 def _map_cube(
@@ -174,23 +160,24 @@ def _map_cube(
     seed: Any,
 ) -> dict[str, np.ndarray]:
     """Points of the unit cube, each path's columns mapped by its quantiles."""
-    random, found, begin = _generator(runs, seed), {}, 0
+    runs, random = count("runs", runs), np.random.default_rng(count("seed", seed, 0))
+    samples, begin = {}, 0
     with _double_precision():
         ranges = sampled_ranges(free)
-        cube = points(int(runs), sum(x.size for x in ranges.values()), random)
+        cube = points(runs, sum(x.size for x in ranges.values()), random)
         cube = clip_to_open_interval(cube)
-        for path, one in ranges.items():
-            if one.quantile is None:
+        for path, span in ranges.items():
+            if span.quantile is None:
                 raise ValueError(
                     f"free[{path!r}] must have a prior of single numbers with a "
                     "quantile function, icdf as distributions of NumPyro or ppf as "
                     "those of scipy.stats, and a cdf if there are bounds; or give "
                     "bounds alone, or use sweeps.from_prior"
                 )
-            columns = cube[:, begin : begin + one.size]
-            found[path] = one.quantile(columns.reshape(-1, *one.shape))
-            begin += one.size
-    return found
+            columns = cube[:, begin : begin + span.size]
+            samples[path] = span.quantile(columns.reshape(-1, *span.shape))
+            begin += span.size
+    return samples
 
 
 def _latin_points(runs: int, size: int, random: np.random.Generator) -> np.ndarray:
@@ -204,11 +191,6 @@ def _latin_points(runs: int, size: int, random: np.random.Generator) -> np.ndarr
 def _sobol_points(runs: int, size: int, random: np.random.Generator) -> np.ndarray:
     from scipy.stats import qmc
 
-    if size > qmc.Sobol.MAXDIM:
-        raise ValueError(
-            f"free must have at most {qmc.Sobol.MAXDIM} numbers for Sobol points, got "
-            f"{size}; sweeps.latin_hypercube has no such limit"
-        )
     sequence = qmc.Sobol(
         size, bits=_SOBOL_BITS, **_generator_argument(qmc.Sobol, random)
     )
@@ -224,8 +206,8 @@ _SOBOL_BITS = 30
 
 def _generator_argument(engine: Any, random: np.random.Generator) -> dict[str, Any]:
     """The generator, by the name that this release of SciPy has for it."""
-    known = inspect.signature(engine).parameters
-    return {"rng" if "rng" in known else "seed": random}
+    is_new = "rng" in inspect.signature(engine).parameters
+    return {"rng" if is_new else "seed": random}
 
 
 @contextlib.contextmanager
@@ -236,12 +218,3 @@ def _double_precision():
     """
     with compile_time_eval(), jax.enable_x64(True):
         yield
-
-
-def _generator(runs: Any, seed: Any) -> np.random.Generator:
-    if not is_positive_integer(runs):
-        raise ValueError(f"runs must be a positive integer, got {runs!r:.60}")
-    whole = isinstance(seed, int | np.integer) and not isinstance(seed, bool)
-    if not whole or seed < 0:
-        raise ValueError(f"seed must be a nonnegative integer, got {seed!r:.60}")
-    return np.random.default_rng(int(seed))

@@ -11,9 +11,10 @@ import numpy as np
 
 from .._jaxpr._batch_axis import equations_left_to_vmap
 from .._jaxpr._tracing import ClosedJaxpr
-from ._batching import BatchLayout, Task, batch_layouts
+from ._batching import BatchLayout, Task
 from ._chunked_run import Chunks
 from ._dask_engine import by_dask
+from ._layout_choice import batch_layouts, complete_in_fastest
 from ._run_derivative import Differentiated
 from ._sweep_options import SweepOptions
 from ._sweep_result import RunOutcome
@@ -138,7 +139,7 @@ class Plan:
             }
 
         chunks.sizes.compiling = lambda: options.compiling(state())
-        layout = chunks.complete(layouts, lambda: options.show(state()))
+        layout = complete_in_fastest(chunks, layouts, lambda: options.show(state()))
         return stats | {
             "batch": layout.tile,
             "order": layout.order,
