@@ -23,6 +23,7 @@ FOUNDATION = {
     "_progress",
     "_results",
     "_text_table",
+    "_tuning",
     "_types",
     "_validation",
 }

@@ -16,13 +16,11 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array
 
+from .. import _tuning
 from ._batch_axis import ELEMENTWISE, why_by_vmap
 from ._inspection import CALLS, Scan, called, equations, operations
 from ._tracing import bind, evaluate
 
-
-#: Numbers that a step may work out: longer programs take long to compile.
-_MOST_NUMBERS = 4096
 
 #: The numbers of a value in its shape, dtype object: scalars, or arrays over runs.
 Elements = np.ndarray
@@ -49,7 +47,7 @@ def supports_elements(loop: Scan) -> bool:
     results = [x for eqn in every for x in eqn.outvars]
     sizes = [math.prod(x.aval.shape) for x in (*inside.invars, *results)]
     gains = not operations(loop.body).isdisjoint(_REDUCTIONS)
-    few = all(sizes) and sum(sizes) <= _MOST_NUMBERS
+    few = all(sizes) and sum(sizes) <= _tuning.MOST_ELEMENTS
     return gains and few and all(map(_is_understood, every))
 
 

@@ -12,15 +12,11 @@ import numpy as np
 from jax.sharding import Mesh
 from jaxtyping import Array
 
+from .. import _tuning
 from ._batching import BatchLayout, Task, run_tiles
 from ._devices import mesh_of, on_devices
 from ._sweep_result import RunOutcome
 from ._swept_parameters import Rows
-
-
-#: Runs that a chunk of many tiles has place for. All of its outputs are made, fetched
-#: and copied, whatever is run: of 10^6 that is half a second, in each chunk.
-_MOST_RUNS = 2**16
 
 
 class Fitting(NamedTuple):
@@ -109,7 +105,7 @@ class ChunkMemory:
         measured: list[tuple[int, int]] = []
         while True:
             layout = BatchLayout(layout.order, min(tile, most))
-            places = min(most, _MOST_RUNS // len(self.devices))
+            places = min(most, _tuning.MOST_CHUNK_RUNS // len(self.devices))
             capacity = max(1, min(-(-runs // layout.tile), places // layout.tile))
             size = capacity * layout.tile
             needed = self.needed(Fitting(layout, capacity))

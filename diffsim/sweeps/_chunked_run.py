@@ -11,18 +11,13 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
+from .. import _tuning
 from ._batching import BatchLayout, Task
 from ._chunk_memory import ChunkMemory, Fitting
 from ._devices import answering
 from ._run_costs import RunCosts
 from ._sweep_result import RunOutcome, failures_in
 from ._swept_parameters import Rows
-
-
-#: Seconds that runs take, at least, where a chunk is over sooner than an empty one.
-_LEAST_TIME = 1e-5
-#: Seconds of a chunk once the speed is known, so that progress is seen.
-_CHUNK = 3.0
 
 
 class _UnderWay(NamedTuple):
@@ -96,7 +91,7 @@ class Chunks:
         under_way = None
         while self.remaining:
             # One tile while nothing is known, or after the memory did not suffice.
-            tiles = self.whole_tiles(_CHUNK / (speed * layout.tile))
+            tiles = self.whole_tiles(_tuning.CHUNK_SECONDS / (speed * layout.tile))
             try:
                 following = self._start(layout, tiles)
                 if under_way is not None:
@@ -207,7 +202,7 @@ class Chunks:
         return np.arange(len(groups)) - np.repeat(first, np.diff([*first, len(groups)]))
 
     def _finish(self, chunk: _UnderWay) -> float:
-        """Hands over what a chunk outcomes; seconds per run."""
+        """Hand over the outcomes of a chunk; seconds per run."""
         outcomes = jax.device_get(chunk.outcomes)
         outcomes = jax.tree.map(lambda x: x[chunk.places], outcomes)
         end = time.perf_counter()
@@ -222,4 +217,5 @@ class Chunks:
         self.ended = end
         self.chunks += 1
         self.done += len(chunk.runs)
-        return max(seconds - chunk.fitting.overhead, _LEAST_TIME) / chunk.length
+        seconds = max(seconds - chunk.fitting.overhead, _tuning.LEAST_RUN_SECONDS)
+        return seconds / chunk.length

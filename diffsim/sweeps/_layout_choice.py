@@ -6,30 +6,11 @@ from typing import Any
 
 import jax
 
+from .. import _tuning
 from .._jaxpr._batch_axis import obstacles
 from .._jaxpr._inspection import largest_in_loops
 from ._batching import BatchLayout
 from ._chunked_run import Chunks
-
-
-#: Arrays of a tile that together fit the 32 kB of a level-1 cache stay there. Leapfrog
-#: of 8 bodies (1.5 kB): tiles of 16 take 0.096 µs per step and run, of 32 0.36. Loops
-#: over 64 numbers LLVM makes of whole vectors, where it writes out those over 32. Of
-#: 5 bodies (120 B): tiles of 16, 32, 64, 128 take 61, 33, 24, 27 ns by leapfrog, and
-#: by Wisdom and Holman's map 248, 191, 173, 232.
-_CACHE = 24 * 1024
-#: Larger tiles win nothing more; arrays above the second bound gain from no tile.
-_LARGEST_TILE, _LARGEST_ARRAY = 64, 8 * 1024
-#: Tiles of runs on a GPU whose steps differ, and the fewest runs in one.
-_BUCKETS, _FEWEST_LANES = 8, 1024
-#: Another layout is tried if the runs that remain take so many times its compilation:
-#: three that are no better then cost a sixth. It is tried for so many seconds.
-_WORTH_TRYING, _TRIAL = 20.0, 0.1
-#: A chunk tells the speed of its runs if it takes so many times as long as an empty
-#: one; else the next has so many times as many tiles.
-_TELLING, _MORE = 3.0, 8
-#: Seconds to compile, at least.
-_LEAST_COST = 0.5
 
 
 def batch_layouts(
@@ -46,7 +27,7 @@ def batch_layouts(
     order = "first" if against else "last"
     if batch == "auto" and jax.default_backend() != "cpu":
         # Runs that differ in their steps, sorted by them, end together.
-        lanes = max(_FEWEST_LANES, -(-share // _BUCKETS))
+        lanes = max(_tuning.FEWEST_LANES, -(-share // _tuning.BUCKETS))
         order = "first" if against else "elements"
         return [BatchLayout(order, min(share, lanes) if "while" in against else share)]
     if not isinstance(batch, str):
@@ -56,8 +37,8 @@ def batch_layouts(
     alone = bool({"while", "cond"} & set(against))
     size = largest_in_loops(jaxpr)
     tile = 1
-    if not alone and size <= _LARGEST_ARRAY:
-        fitting = max(4, min(_LARGEST_TILE, _CACHE // max(size, 1)))
+    if not alone and size <= _tuning.LARGEST_TILED_ARRAY:
+        fitting = max(4, min(_tuning.LARGEST_TILE, _tuning.TILE_BYTES // max(size, 1)))
         tile = 1 << (fitting.bit_length() - 1)
     wide = max(tile, 16)
     layouts = [
@@ -91,11 +72,11 @@ def _fastest_layout(
     speeds: dict[BatchLayout, float] = {}
     for layout in candidates:
         before, best = chunks.sizes.seconds, min(speeds.values(), default=math.inf)
-        tiles = chunks.whole_tiles(_TRIAL / (best * layout.tile))
+        tiles = chunks.whole_tiles(_tuning.TRIAL_SECONDS / (best * layout.tile))
         speeds[layout] = _timed(chunks, layout, tiles, tell)
         # What is compiled already says nothing about the next layout.
-        cost = max(_LEAST_COST, chunks.sizes.seconds - before)
-        if chunks.remaining * min(speeds.values()) < _WORTH_TRYING * cost:
+        cost = max(_tuning.LEAST_COMPILE_SECONDS, chunks.sizes.seconds - before)
+        if chunks.remaining * min(speeds.values()) < _tuning.WORTH_A_TRIAL * cost:
             break
     fastest = min(speeds, key=speeds.__getitem__)
     return fastest, speeds[fastest]
@@ -116,6 +97,6 @@ def _timed(
         fitting = chunks.sizes.sizes.get(layout)
         overhead = 0.0 if fitting is None else fitting.overhead
         seconds = chunks.run_seconds - before
-        if not chunks.remaining or seconds >= _TELLING * overhead:
+        if not chunks.remaining or seconds >= _tuning.TELLING * overhead:
             return speed
-        tiles *= _MORE
+        tiles *= _tuning.MORE_TILES

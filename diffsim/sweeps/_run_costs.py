@@ -13,13 +13,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
+from .. import _tuning
 from .._jaxpr._inspection import While, called, while_of
 from .._jaxpr._tracing import bind, evaluate, run_jaxpr
 from ._swept_parameters import Rows
-
-
-#: Runs from which others are guessed, by the nearest ones.
-_NEAREST, _MOST = 2, 4096
 
 
 def counted(closed: Any) -> Callable[..., tuple[list[Array], Array]]:
@@ -78,7 +75,7 @@ class RunCosts:
 
     def learn(self, runs: np.ndarray, costs: np.ndarray):
         """Note what runs took."""
-        if sum(map(len, self.runs)) < _MOST:
+        if sum(map(len, self.runs)) < _tuning.MOST_KNOWN_RUNS:
             self.runs.append(runs)
             self.costs.append(costs)
 
@@ -89,7 +86,7 @@ class RunCosts:
         from scipy.spatial import KDTree  # one of JAX's own dependencies, slow to load
 
         done, costs = np.concatenate(self.runs), np.concatenate(self.costs)
-        nearest = min(_NEAREST, len(done))
+        nearest = min(_tuning.NEAREST_RUNS, len(done))
         _, neighbors = KDTree(self.places[done]).query(self.places[runs], nearest)
         guessed = costs[neighbors].reshape(len(runs), -1).mean(1)
         return runs[np.argsort(-guessed, kind="stable")]

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from .. import _tuning
 from .._jaxpr._tracer_errors import FORWARD_ONLY, REVERSE_ONLY
 from .._jaxpr._tracing import explain_derivative_errors
 from .._parameter_selection import Selection
@@ -20,9 +21,6 @@ from ._sweep_result import numbers_in
 
 
 DERIVATIVES = "gradient", "jacobian", "fisher"
-#: Runs that reverse mode takes for a number; forward mode takes one for a parameter, or
-#: less. Leapfrog of 5 bodies takes 2.5, adaptive steps 4.
-_REVERSE = 4
 _OTHER = "and elsewhere lacks the other one; write what lacks it as jax.custom_jvp"
 
 
@@ -57,7 +55,7 @@ def run_derivative(
     size = sum(int(np.prod(x.shape)) for x in shapes)
     _check_outputs(kind, shapes)
     modes = [jax.jacfwd, jax.jacrev]
-    if floats.size > _REVERSE * size:
+    if floats.size > _tuning.RUNS_OF_REVERSE_MODE * size:
         modes.reverse()
     jacobian, outcome = _by_either(modes, numbers, floats)
     if kind == "fisher":

@@ -5,13 +5,9 @@ import os
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from .. import _tuning
 from .._progress import progress_text, show_line
 from .._validation import count, one_of
-
-
-#: Bytes of a chunk that is stored: those of 10^5 runs of 20 kB take 0.6 GB in all with
-#: it, 1.9 GB with 1 GiB, and no longer.
-_STORED = 2**27
 
 
 @dataclasses.dataclass(frozen=True)
@@ -94,7 +90,7 @@ class SweepOptions:
         stats = devices[0].memory_stats()
         if stats and "bytes_limit" in stats:
             return stats["bytes_limit"] // 2
-        most = _STORED if stored else 2**30
+        most = _tuning.STORED_MEMORY if stored else 2**30
         return min(most, _physical_memory() // 4) // len(devices)
 
 

@@ -1,0 +1,58 @@
+"""Numbers that were measured on a machine, with what each was measured by.
+
+They decide how fast a run is and how much memory it takes, and what comes out but to
+rounding. `benchmarks/tuning.py` measures them again.
+"""
+
+# Sweeps on a CPU
+
+#: Arrays of a tile that together fit the 32 kB of a level-1 cache stay there. Leapfrog
+#: of 8 bodies (1.5 kB): tiles of 16 take 0.096 µs per step and run, of 32 0.36.
+TILE_BYTES = 24 * 1024
+#: Loops over 64 numbers LLVM makes of whole vectors, where it writes out those over 32;
+#: larger tiles win nothing more. Of 5 bodies (120 B): tiles of 16, 32, 64, 128 take 61,
+#: 33, 24, 27 ns by leapfrog, and by Wisdom and Holman's map 248, 191, 173, 232.
+LARGEST_TILE = 64
+#: Bytes of the arrays of one run above which no tile gains.
+LARGEST_TILED_ARRAY = 8 * 1024
+#: Seconds that a layout is tried for, if the runs that remain take so many times its
+#: compilation: three that are no better then cost a sixth.
+TRIAL_SECONDS, WORTH_A_TRIAL = 0.1, 20.0
+#: A chunk tells the speed of its runs if it takes so many times as long as an empty
+#: one; else the next has so many times as many tiles.
+TELLING, MORE_TILES = 3.0, 8
+#: Seconds to compile a layout, at least.
+LEAST_COMPILE_SECONDS = 0.5
+#: Seconds that runs take, at least, where a chunk is over sooner than an empty one.
+LEAST_RUN_SECONDS = 1e-5
+#: Seconds of a chunk once the speed is known, so that progress is seen.
+CHUNK_SECONDS = 3.0
+
+# Sweeps on a GPU
+
+#: Tiles of runs whose steps differ, and the fewest runs in one.
+BUCKETS, FEWEST_LANES = 8, 1024
+#: Numbers that a step by elements may work out: longer programs take long to compile.
+MOST_ELEMENTS = 4096
+
+# Memory of sweeps
+
+#: Runs that a chunk of many tiles has place for. All of its outputs are made, fetched
+#: and copied, whatever is run: of 10^6 that is half a second, in each chunk.
+MOST_CHUNK_RUNS = 2**16
+#: Chunks that a sweep is divided into for stores and parts, about, and the most bytes
+#: of one: a job that is killed loses one, and to write one takes some milliseconds.
+STORED_CHUNKS, MOST_STORED_BYTES = 128, 2**26
+#: Chunks hold whole tiles that are not larger; of wider ones there are so many chunks.
+WHOLE_TILE, WIDE_CHUNKS = 64, 16
+#: Bytes of a chunk that is stored, in all copies: 10^5 runs of 20 kB take 0.6 GB in all
+#: with it, 1.9 GB with 1 GiB, and no longer.
+STORED_MEMORY = 2**27
+
+# Runs of a sweep
+
+#: Runs that reverse mode takes for a number; forward mode takes one for a parameter, or
+#: less. Leapfrog of 5 bodies takes 2.5, adaptive steps 4.
+RUNS_OF_REVERSE_MODE = 4
+#: The nearest runs that the cost of another is guessed from, of so many at most.
+NEAREST_RUNS, MOST_KNOWN_RUNS = 2, 4096
