@@ -56,3 +56,28 @@ STORED_MEMORY = 2**27
 RUNS_OF_REVERSE_MODE = 4
 #: The nearest runs that the cost of another is guessed from, of so many at most.
 NEAREST_RUNS, MOST_KNOWN_RUNS = 2, 4096
+
+# Bodies
+
+#: Bodies up to which all pairs are formed at once. Measured on one core, million pairs
+#: a second at once / in blocks: 64: 128 / 140, 128: 127 / 360.
+BODIES_AT_ONCE = 64
+#: Numbers of bodies of which each pair is better worked out once, of systems that lie
+#: side by side. Measured on one core, leapfrog in the best tile, ns a step and system,
+#: that / all pairs at once: 3: 10 / 14, 5: 23 / 42, 10: 164 / 423, but 8, which fill
+#: vectors: 145 / 95. One system after a Kepler step loses half: XLA makes its places
+#: again for every pair.
+BODIES_BY_PAIRS = frozenset({2, 3, 4, 5, 6, 7, 9, 10, 11})
+#: Tangents times pairs from which on the matrix is faster. Measured on one core, sums
+#: and matrix in µs: 15 tangents of 5 bodies (375) 2.0 and 1.6, 3 of 20 (1200) 4.5 and
+#: 7.0, 5 of 10 (500) 1.8 and 3.9, 15 of 10 (1500) 14 and 3.5, 5 of 20 (2000) 13 and 6.
+TANGENTS_OF_PAIRS_BY_MATRIX = 1500
+#: Sources written out per turn of the loop. 8 give 3 % more forward, and 20 % less in
+#: the gradient.
+SOURCES_WRITTEN_OUT = 4
+#: Targets that are added to a multiple of 512, whose arrays meet the same cache lines:
+#: gradient / forward at N = 1024 is 4.4, and 3.1 at 1016 or 1040.
+EXTRA_TARGETS = 16
+#: Numbers in a matrix up to which a product is written out as a sum: a call of a
+#: library takes as long in a loop of small kernels.
+MATRIX_WRITTEN_OUT = 1024

@@ -10,8 +10,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array
 
+from ..._tuning import SOURCES_WRITTEN_OUT as BLOCK
 from ._blocked_direct_sum import (
-    BLOCK,
     copy_unaliased,
     own_index,
     scalar_blocks,

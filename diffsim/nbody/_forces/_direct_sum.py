@@ -15,6 +15,7 @@ import jax.numpy as jnp
 from jax.custom_derivatives import SymbolicZero
 from jaxtyping import Array, Float
 
+from ... import _tuning
 from ..._jaxpr._primitives import linear, one_or_many
 from . import _blocked_direct_sum_jvp as blocked
 from ._blocked_direct_sum import blocked_sum
@@ -22,25 +23,14 @@ from ._blocked_direct_sum_jvp import Tangents
 from ._direct_sum_jvp import displacements, mutual_maps, unit_diagonal
 
 
-#: Number of bodies up to which all pairs are formed at once. Measured on one core,
-#: million pairs a second at once / in blocks: 64: 128 / 140, 128: 127 / 360.
-_AT_ONCE = 64
-#: Numbers of bodies of which each pair is better worked out once, of systems that lie
-#: side by side. Measured on one core, leapfrog in the best tile, ns a step and system,
-#: that / all pairs at once: 3: 10 / 14, 5: 23 / 42, 10: 164 / 423, but 8, which fill
-#: vectors: 145 / 95. One system after a Kepler step loses half: XLA makes its places
-#: again for every pair.
-FEW = frozenset({2, 3, 4, 5, 6, 7, 9, 10, 11})
-
-
 @jax.custom_jvp
 def mutual_sum(
     x: Float[Array, "3 massive"], gm: Float[Array, " massive"], eps2: Float[Array, ""]
 ) -> Float[Array, "3 massive"]:
     """Accelerations that the bodies at `x` give each other."""
-    if gm.size > _AT_ONCE:
+    if gm.size > _tuning.BODIES_AT_ONCE:
         return blocked_sum(x, x, gm, eps2)
-    if gm.size in FEW:
+    if gm.size in _tuning.BODIES_BY_PAIRS:
         return one_or_many(_sum_at_once, _sum_of_few, x, gm, eps2)
     return _sum_at_once(x, gm, eps2)
 
@@ -79,7 +69,7 @@ def field_sum(
     eps2: Float[Array, ""],
 ) -> Float[Array, "3 test_particle"]:
     """Accelerations of test particles `at` other places by the bodies at `x`."""
-    if gm.size > _AT_ONCE:
+    if gm.size > _tuning.BODIES_AT_ONCE:
         return blocked_sum(at, x, gm, eps2)
     d, r2 = displacements(at, x, eps2)
     return (gm * d / (r2 * jnp.sqrt(r2))).sum(2)
@@ -89,7 +79,7 @@ def _mutual_jvp(primals, tangents):
     x, gm, eps2 = primals
     moved = list(map(_nonzero_tangents, tangents))
     total = mutual_sum(x, gm, eps2)
-    if gm.size > _AT_ONCE:
+    if gm.size > _tuning.BODIES_AT_ONCE:
         move = Tangents(moved[0], *moved)
         return total, _rematerialized(blocked.mutual_tangent)(x, gm, eps2, move)
     maps = mutual_maps(moved, gm.size)
@@ -101,7 +91,7 @@ def _mutual_jvp(primals, tangents):
 def _field_jvp(primals, tangents):
     at, x, gm, eps2 = primals
     move = Tangents(*map(_nonzero_tangents, tangents))
-    rule = blocked.field_tangent if gm.size > _AT_ONCE else _field_tangent
+    rule = blocked.field_tangent if gm.size > _tuning.BODIES_AT_ONCE else _field_tangent
     return field_sum(at, x, gm, eps2), _rematerialized(rule)(at, x, gm, eps2, move)
 
 

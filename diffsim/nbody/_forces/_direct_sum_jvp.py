@@ -16,16 +16,11 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array
 
+from ... import _tuning
 from ..._jaxpr._primitives import AtOnce, HashablePartial, LinearMapRules
 from ..._linalg import matmul
 from ._blocked_direct_sum_jvp import Tangents
 from ._unit_length import self_distance2
-
-
-#: Tangents times pairs from which on the matrix is faster. Measured on one core, sums
-#: and matrix in µs: 15 tangents of 5 bodies (375) 2.0 and 1.6, 3 of 20 (1200) 4.5 and
-#: 7.0, 5 of 10 (500) 1.8 and 3.9, 15 of 10 (1500) 14 and 3.5, 5 of 20 (2000) 13 and 6.
-_MANY = 1500
 
 
 def displacements(at, x, eps2):
@@ -50,7 +45,7 @@ def mutual_maps(moved: Sequence[Array | None], bodies: int) -> LinearMapRules:
         HashablePartial(rule, (which,))
         for rule in (_tangent, _cotangents, _many_tangents, _many_cotangents)
     )
-    least = max(2, -(-_MANY // bodies**2))
+    least = max(2, -(-_tuning.TANGENTS_OF_PAIRS_BY_MATRIX // bodies**2))
     return LinearMapRules(
         one,
         back,
