@@ -88,3 +88,10 @@ MATRIX_WRITTEN_OUT = 1024
 #: five bodies a sixteenth to compile: a gradient 0.44 s for 7.0, a Jacobian 0.24 s for
 #: 5.7.
 SUBSTEPS_WRITTEN_OUT = 4
+
+# Multigrid
+
+#: Cells of a grid that is coarse enough: more levels only take time to compile.
+COARSEST_CELLS = 64
+#: Cells of the coarsest grid, whose matrix is made and inverted.
+MOST_DENSE_CELLS = 1024

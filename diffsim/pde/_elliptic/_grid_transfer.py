@@ -6,16 +6,13 @@ import jax.numpy as jnp
 from jax.lax import slice_in_dim
 from jaxtyping import Array
 
+from ... import _tuning
 from ._helmholtz_operator import HelmholtzOperator
-
-
-#: Cells of a grid that is coarse enough: more levels only take time to compile.
-_FEW = 64
 
 
 def halved_axes(shape: tuple[int, ...]) -> tuple[int, ...]:
     """The axes along which cells are joined in pairs."""
-    enough = math.prod(shape) <= _FEW
+    enough = math.prod(shape) <= _tuning.COARSEST_CELLS
     return () if enough else tuple(i for i, n in enumerate(shape) if n % 2 == 0)
 
 

@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array
 
+from ... import _tuning
 from ..._linalg import matmul
 from ..._types import PyTree
 from ._elliptic_solver import AbstractPreconditioner, PreparedOperator
@@ -24,10 +25,6 @@ from ._helmholtz_operator import (
     operator_diagonal,
     typical_size,
 )
-
-
-#: Cells of the coarsest grid, whose matrix is made and inverted.
-_DENSE = 1024
 
 
 class Multigrid(AbstractPreconditioner):
@@ -84,12 +81,12 @@ class Multigrid(AbstractPreconditioner):
     def unsupported_reason(self, system: HelmholtzOperator, *, exact: bool) -> str:
         del exact
         last = coarsest_shape(system.shape)
-        if math.prod(last) <= _DENSE:
+        if math.prod(last) <= _tuning.MOST_DENSE_CELLS:
             return ""
         return (
             f"Multigrid() halves a grid of shape {system.shape} down to {last}, which "
-            f"has more than {_DENSE} cells; take a shape with more factors of two, or "
-            "PreconditionedKrylov(FastDiagonalization())"
+            f"has more than {_tuning.MOST_DENSE_CELLS} cells; take a shape with more "
+            "factors of two, or PreconditionedKrylov(FastDiagonalization())"
         )
 
     def prepare(self, system: HelmholtzOperator) -> PyTree:
