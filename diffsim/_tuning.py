@@ -95,3 +95,13 @@ SUBSTEPS_WRITTEN_OUT = 4
 COARSEST_CELLS = 64
 #: Cells of the coarsest grid, whose matrix is made and inverted.
 MOST_DENSE_CELLS = 1024
+
+# Implicit layers
+
+#: Rows up to which matrices are inverted in closed form. Above this LAPACK is faster;
+#: below it a call for each matrix costs ten times as much.
+ROWS_IN_CLOSED_FORM = 3
+#: Unknowns up to which new factors cost no more than another value of f.
+UNKNOWNS_FACTORED_AGAIN = 3
+#: Unknowns up to which a whole Hessian is cheap beside the search.
+UNKNOWNS_OF_WHOLE_HESSIAN = 32
