@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
+from ..._jaxpr._materialize import materialize
 from ..._jit._fresh_jit import fresh_jit
 from .._boundaries import Dirichlet, Inflow, ReflectingWall, SignedReflection
 from .._domain import BoundaryValue, Domain
@@ -19,7 +20,6 @@ from .._finite_volume import (
     Channels,
     reconstruct_both_sides,
 )
-from .._materialize import materialize
 from .._stencils import divergence
 from ._equation import AbstractFiniteVolumeEquation
 

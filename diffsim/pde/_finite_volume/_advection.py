@@ -8,10 +8,10 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array
 
+from ..._jaxpr._materialize import materialize
 from ..._jit._fresh_jit import fresh_jit
 from ..._validation import as_floating, or_default
 from .._domain import Domain, as_field, check_domain
-from .._materialize import materialize
 from .._stencils import divergence
 from ._muscl import MUSCL
 from ._operators import shapes_on_faces

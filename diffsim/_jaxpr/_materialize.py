@@ -10,8 +10,8 @@ import jax
 from jax.lax import dynamic_update_slice, platform_dependent
 from jaxtyping import Array
 
-from .._jaxpr._primitives import HashablePartial, LinearMapRules, linear
 from .._types import PyTree
+from ._primitives import HashablePartial, LinearMapRules, linear
 
 
 def materialize(fields: PyTree[Array]) -> PyTree[Array]:
