@@ -196,6 +196,8 @@ def test_one_package_leans_on_the_inside_of_jax(path):
             names = [f"{node.module}.{alias.name}" for alias in node.names]
         for name in names:
             assert not name.startswith(inside), f"{name}, line {node.lineno}"
+            is_barrier = name.endswith("optimization_barrier")
+            assert not is_barrier, f"take compute_once, line {node.lineno}"
 
 
 @for_each_file
