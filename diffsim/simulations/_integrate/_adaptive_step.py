@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array
 
+from ... import _tuning
 from ..._types import PyTree
 from ._explicit_step import (
     add_weighted_stages,
@@ -18,14 +19,9 @@ from ._explicit_step import (
 )
 
 
-#: Numbers of a state up to which it is packed. Beyond it the copies cost more than
-#: what a step spends between its operations.
-_SMALL = 4096
-
-
 def is_small(y: PyTree[Array]) -> bool:
     """Whether a step of this state costs by its operations, and not by its numbers."""
-    return sum(leaf.size for leaf in jax.tree.leaves(y)) <= _SMALL
+    return sum(leaf.size for leaf in jax.tree.leaves(y)) <= _tuning.PACKED_NUMBERS
 
 
 class Packing(eqx.Module):

@@ -10,18 +10,13 @@ import numpy as np
 from jax.custom_derivatives import SymbolicZero
 from jaxtyping import Array, Inexact
 
+from ... import _tuning
 from ..._jaxpr._materialize import divide_by_true, opaque_true
 from ..._jaxpr._primitives import AtOnce, HashablePartial, LinearMapRules, linear
 from ..._linalg import matmul
 from ..._types import PyTree
 from .._terms._imex import unwrap_terms
 from .._terms._operator_splitting import AbstractSplitFlows
-
-
-#: Stages that are written out. Of Dopri8's a loop takes 2.2 us a step of five bodies
-#: for 1.8, as long in the gradient and 0.8 of it in a Jacobian, and is compiled in a
-#: fifth to a tenth of the time: 0.16 s for 0.57, 0.33 for 2.0, 0.21 for 1.4.
-_FEW_STAGES = 4
 
 
 class AbstractSplittingSolver(diffrax.AbstractSolver[None]):
@@ -89,7 +84,8 @@ def is_runge_kutta(solver: diffrax.AbstractSolver) -> bool:
 
 def is_rolled(solver: Any) -> bool:
     """Whether stages of small states are a loop: of few ones it would be longer."""
-    return is_runge_kutta(solver) and solver.tableau.num_stages > _FEW_STAGES
+    few = _tuning.STAGES_WRITTEN_OUT
+    return is_runge_kutta(solver) and solver.tableau.num_stages > few
 
 
 def explicit_step(
@@ -181,13 +177,6 @@ def _linear_combination(y, weights: np.ndarray, rates: list) -> PyTree[Array]:
     return y
 
 
-#: Numbers in all tangents of all rates from which on a product of matrices is faster.
-#: Measured on one core, in µs, 13 rates of 60 numbers: 6 tangents 2.1 and 0.5, 70 of
-#: them 37 and 6; of 30 numbers: 6 tangents 0.8 and 0.4. XLA's sums over an axis in the
-#: middle take a number at a time.
-_MANY = 1500
-
-
 @jax.custom_jvp
 def weighted_sum(
     weights: Inexact[Array, " stage"], rates: Inexact[Array, "stage *state"]
@@ -213,7 +202,7 @@ weighted_sum.defjvp(_jvp, symbolic_zeros=True)
 
 
 def _maps(size: int) -> LinearMapRules:
-    least = max(2, -(-_MANY // max(size, 1)))
+    least = max(2, -(-_tuning.TANGENTS_OF_RATES_BY_MATRIX // max(size, 1)))
     many = AtOnce(least, HashablePartial(_many_sums), HashablePartial(_many_outer))
     return LinearMapRules.plain(
         HashablePartial(_sum), HashablePartial(_outer), at_once=many, short=True

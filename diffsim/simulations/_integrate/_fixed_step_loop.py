@@ -6,23 +6,13 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array
 
+from ... import _tuning
 from ..._results import RESULTS
 from ..._types import PyTree
 from ._explicit_step import AbstractSplittingSolver
 from ._fixed_stepper import Stepper, with_closures
 from ._segment_schedule import Schedule
 from ._unsynchronized_solver import AbstractUnsynchronizedSolver
-
-
-#: Steps written out per turn of the loop for one-evaluation solvers on small states:
-#: 5-body leapfrog gains 10 % forward and 15 % in the gradient, and 6 gain no more.
-_UNROLL, _SMALL = 5, 256
-
-#: XLA's runtime on CPUs passes kernels to its threads, a tenth of a microsecond each,
-#: unless those of a loop body are few or touch no buffer above this many bytes. Blocks
-#: keep what a derivative stores of small states below it (gradient of a 5-body leapfrog
-#: run: 0.47 against 0.64 us a step); less than four steps a block gain nothing.
-_AT_ONCE, _LEAST_BLOCK = 512, 4
 
 
 def scan_segments(
@@ -86,9 +76,9 @@ def unroll_factor(stepper: Stepper, y: PyTree[Array]) -> int:
     if isinstance(stepper.solver, AbstractUnsynchronizedSolver):
         # A Kepler step is long, to run and to compile.
         return 1
-    small = sum(x.size for x in jax.tree.leaves(y)) <= _SMALL
+    small = sum(x.size for x in jax.tree.leaves(y)) <= _tuning.NUMBERS_WRITTEN_OUT
     if small and isinstance(stepper.solver, AbstractSplittingSolver):
-        return max(1, _UNROLL // stepper.solver.evaluations)
+        return max(1, _tuning.STEPS_WRITTEN_OUT // stepper.solver.evaluations)
     return 1
 
 
@@ -131,11 +121,11 @@ def _segment_in_blocks(stepper: Stepper, carry, count, size: int, block: int):
 def _block_size(stepper: Stepper, y: PyTree[Array], size: int) -> int:
     """Steps in a block, 1 where blocks do not pay."""
     largest = max(x.size * x.dtype.itemsize for x in jax.tree.leaves(y))
-    block = _AT_ONCE // max(1, largest)
+    block = _tuning.BLOCK_BYTES // max(1, largest)
     solver = stepper.solver
     pays = isinstance(solver, AbstractSplittingSolver)
     pays &= not isinstance(solver, AbstractUnsynchronizedSolver)
-    return block if pays and _LEAST_BLOCK <= block < size else 1
+    return block if pays and _tuning.LEAST_BLOCK <= block < size else 1
 
 
 def _scan_steps(stepper: Stepper, size: int, carry, count, *, unroll: int):
