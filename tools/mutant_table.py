@@ -574,8 +574,8 @@ _SWEEPS = (
     Mutant(
         "outcomes-in-the-order-of-their-numbers",
         "diffsim/sweeps/_chunked_run.py",
-        "self.keep(chunk.runs, found._replace(cost=None))",
-        "self.keep(np.sort(chunk.runs), found._replace(cost=None))",
+        "self.keep(chunk.runs, outcomes._replace(cost=None))",
+        "self.keep(np.sort(chunk.runs), outcomes._replace(cost=None))",
         "Runs that are sorted by their cost keep their own outcomes.",
         "tests/sweeps/test_run_costs.py",
     ),
