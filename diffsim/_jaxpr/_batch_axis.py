@@ -32,7 +32,7 @@ _OF_AN_ELEMENT = _words(
     rounding_method weak_type y
     """
 )
-#: Of another shape, but in the same order, and the parameters that say which.
+#: Operations that keep the order in another shape, and the parameters that say which.
 _SHAPES = {
     "broadcast_in_dim": _words("shape broadcast_dimensions"),
     "concatenate": _words("dimension"),
@@ -106,7 +106,7 @@ def why_by_vmap(eqn: Any) -> str | None:
     if name not in ELEMENTWISE and name not in _SHAPES:
         return f"unknown operation {name}"
     handled = _SHAPES.get(name, _OF_AN_ELEMENT)
-    # What is None is as if it were not there: `sharding`, `dimensions` of a reshape.
+    # A parameter that is None has no effect: `sharding`, `dimensions` of a reshape.
     params = {key for key, value in eqn.params.items() if value is not None}
     if params - handled:
         return f"{name} with {', '.join(sorted(params - handled))}"

@@ -54,7 +54,7 @@ def supports_elements(loop: Scan) -> bool:
 def _is_understood(eqn: Any) -> bool:
     name = eqn.primitive.name
     if name in _PARAMETERS:
-        # What is None is as if it were not there.
+        # A parameter that is None has no effect.
         params = {key for key, value in eqn.params.items() if value is not None}
         return params <= _PARAMETERS[name]
     return name in CALLS | ELEMENTWISE | _MOVES.keys() and why_by_vmap(eqn) is None

@@ -28,7 +28,7 @@ _SCAN_PARAMETERS = frozenset(
     ["jaxpr", "length", "reverse", "unroll", "num_consts", "num_carry", "linear"]
     + ["_split_transpose", "ft_in", "ft_out"]
 )
-#: Of a while loop, none of which may be missing.
+#: Parameters of a while loop, none of which may be missing.
 _WHILE_PARAMETERS = frozenset(
     ["cond_jaxpr", "body_jaxpr", "cond_nconsts", "body_nconsts"]
 )

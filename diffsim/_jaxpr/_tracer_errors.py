@@ -28,7 +28,7 @@ _SHAPES = (
     "and x[:n] do; shapes must not depend on parameters: take a fixed length and a "
     "mask, jnp.where(jnp.arange(10) < n, x, 0)"
 )
-#: Of both kinds JAX has one base, and the narrower one comes first.
+#: The narrower kind comes first: JAX has one base for both.
 _SENTENCES = (
     (_ERRORS.TracerBoolConversionError, _DECIDES),
     (
@@ -50,7 +50,7 @@ _SENTENCES = (
         _MAKES_A_NUMBER,
     ),
 )
-#: What errors of no kind of their own say, of arrays that are traced and that are not,
+#: Errors of no kind of their own are told by their words, for traced arrays and others,
 #: and those that are about a shape where their kind would be taken for a number.
 _SAID = (
     (
@@ -75,7 +75,7 @@ _SAID_OF_NUMBERS = (
     ("truth value of an array", _DECIDES),
 )
 
-#: What keeps a function from one mode of differentiation; the remedy depends on who
+#: Reasons why a function lacks a mode of differentiation; the remedy depends on who
 #: asked for it.
 REVERSE_ONLY = (
     "has reverse mode only, because of a jax.custom_vjp in it, its own or a library's"

@@ -219,7 +219,7 @@ def _is_number(aval: Any) -> bool:
     """Whether a literal is a float or an array that was written, and may change."""
     if aval.shape:
         return True
-    # Of another type than JAX's own a weak number cannot be made again.
+    # JAX makes weak numbers of its own default type alone.
     own = not aval.weak_type or aval.dtype == jnp.result_type(float)
     return own and jnp.issubdtype(aval.dtype, jnp.floating)
 

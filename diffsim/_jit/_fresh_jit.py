@@ -475,7 +475,7 @@ class _FreshJit:
         if len(self.kinds) >= _MOST:
             self.kinds.clear()
         kind = self.kinds.setdefault(signature, _Kind())
-        # What varies over a mesh has a type that no trace outside could have.
+        # An array that varies over a mesh has a type that no trace outside could have.
         varies = bool(jax.sharding.get_abstract_mesh().manual_axes)
         if varies or not (kind.is_repeatable and extracted.is_complete):
             return self._run_anew(call, args, options)

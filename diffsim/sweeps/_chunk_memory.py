@@ -96,7 +96,7 @@ class ChunkMemory:
         return seconds
 
     def _searched(self, layout: BatchLayout) -> Fitting:
-        # What a run comes to, to the last bit, follows the tile: few runs keep it.
+        # The last bit of a run depends on the tile, so that few runs keep the tile.
         tile, runs = layout.tile, -(-self.runs // len(self.devices))
         runs = max(tile, runs)
         most = min(

@@ -168,8 +168,8 @@ class Chunks:
         counts = np.bincount(dealt % devices, minlength=devices).astype(np.int32)
         begun = time.perf_counter()
         outcomes = self.sizes.start(self.table.take(filled), fitting, counts)
-        # What XLA takes for little work, a loop say whose length it does not know, a
-        # CPU does before the call returns.
+        # A CPU does before the call returns what XLA takes for little work, such as a
+        # loop whose length it does not know.
         is_over = all(x.is_ready() for x in jax.tree.leaves(outcomes))
         seconds = time.perf_counter() - begun if is_over else None
         self.begun += len(runs)

@@ -74,7 +74,7 @@ def _fastest_layout(
         before, best = chunks.sizes.seconds, min(speeds.values(), default=math.inf)
         tiles = chunks.whole_tiles(_tuning.TRIAL_SECONDS / (best * layout.tile))
         speeds[layout] = _timed(chunks, layout, tiles, tell)
-        # What is compiled already says nothing about the next layout.
+        # A layout that is compiled already says nothing about the next one.
         cost = max(_tuning.LEAST_COMPILE_SECONDS, chunks.sizes.seconds - before)
         if chunks.remaining * min(speeds.values()) < _tuning.WORTH_A_TRIAL * cost:
             break

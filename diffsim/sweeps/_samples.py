@@ -194,7 +194,7 @@ def _sobol_points(runs: int, size: int, random: np.random.Generator) -> np.ndarr
     sequence = qmc.Sobol(
         size, bits=_SOBOL_BITS, **_generator_argument(qmc.Sobol, random)
     )
-    # Of other numbers than powers of two SciPy warns.
+    # SciPy warns of numbers that are no powers of two.
     points = sequence.random_base2((runs - 1).bit_length())[:runs]
     # To the middle of their cells, so that none is 0.
     return points + 2.0 ** -(_SOBOL_BITS + 1)

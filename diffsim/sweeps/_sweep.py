@@ -23,7 +23,7 @@ from ._sweep_result import KeptInMemory, RunOutcome
 from ._swept_parameters import SweptParameters, swept_parameters
 
 
-#: What Equinox raised, in the text that it or JAX makes of it.
+#: The sentence that Equinox raised, in the text that it or JAX makes of it.
 _RAISED = re.compile(r"EquinoxRuntimeError: (.*?)(?=\n\n|\n-{9}|\Z)", re.DOTALL)
 
 
