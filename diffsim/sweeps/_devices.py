@@ -1,4 +1,4 @@
-"""What computes a sweep: devices, parts of a job, processes of `jax.distributed`."""
+"""Devices of a sweep, parts of a job, and processes of `jax.distributed`."""
 
 import dataclasses
 from collections.abc import Sequence
