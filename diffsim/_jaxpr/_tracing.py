@@ -199,7 +199,8 @@ class Program(_Hashed):
     def __init__(self, jaxpr: Any, about: Any):
         self.jaxpr, self.about = jaxpr, about
         self.numbers: list[Any] = []
-        super().__init__((_key(jaxpr, numbers=self.numbers), about))
+        self.key = _key(jaxpr, numbers=self.numbers), about
+        self._hash = hash(self.key)
 
     def __call__(self, consts: Sequence[Array], *inputs: Array) -> list[Any]:
         """The outputs; `consts` are arrays closed over, and `numbers` or others."""
