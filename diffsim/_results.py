@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool
 
-from ._trace_contexts import SURROUNDINGS, Surrounding
+from ._jit._fresh_jit import SURROUNDINGS, Surrounding
 from ._types import PyTree
 from ._validation import PositiveParameter
 

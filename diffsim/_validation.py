@@ -11,18 +11,14 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 import jax
-import jax.core
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool
 
+from ._jaxpr._tracing import is_traced
+
 
 _Value = TypeVar("_Value")
-
-
-def is_traced(x: Any) -> bool:
-    """Whether the value of `x` is unknown while Python runs."""
-    return isinstance(x, jax.core.Tracer)
 
 
 def compile_time_eval() -> contextlib.AbstractContextManager[None]:
@@ -360,7 +356,7 @@ def as_array(value: Any) -> Array:
 
 def as_vector(leaves: Sequence[Any]) -> Array:
     """All numbers of `leaves` as one vector, of known ones by NumPy."""
-    if any(isinstance(leaf, jax.core.Tracer) for leaf in leaves):
+    if any(map(is_traced, leaves)):
         return jnp.concatenate([jnp.reshape(jnp.asarray(leaf), -1) for leaf in leaves])
     dtype = jnp.result_type(*leaves)
     return as_array(np.concatenate([np.ravel(leaf) for leaf in leaves]).astype(dtype))

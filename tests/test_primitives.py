@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 from rows import first_plain
 
-from diffsim._primitives import closure_convert, custom_derivative, one_or_many
+from diffsim._jaxpr._primitives import custom_derivative, one_or_many
+from diffsim._jaxpr._tracing import closure_convert
 
 
 def by_bisection(a):

@@ -22,7 +22,7 @@ from ways_of_reading import WAYS, WAYS_OF_CLASSES
 import diffsim as ds
 from diffsim import implicit
 from diffsim._jit import _fresh_jit
-from diffsim._jit._calls import Run
+from diffsim._jit._fresh_jit import Run
 from diffsim.inference import FitOptions, Gaussian
 
 

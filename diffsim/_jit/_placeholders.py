@@ -160,7 +160,12 @@ class Extracted:
     def _extract_module(self, module: eqx.Module) -> eqx.Module:
         cls, new = type(module), {}
         is_users = not _is_library(cls)
-        readable = _fields_of_libraries(cls) if is_users else frozenset()
+        # Fields that a library declares it may read.
+        readable: set[str] = set()
+        for base in filter(_is_library, cls.__mro__) if is_users else ():
+            readable.update(getattr(base, "__abstractvars__", ()))
+            if dataclasses.is_dataclass(base):
+                readable.update(field.name for field in dataclasses.fields(base))
         is_delegated = is_users and _is_called(cls)
         for field in dataclasses.fields(module):
             if field.name not in vars(module):
@@ -241,35 +246,23 @@ def _delegate_class(cls: type) -> type:
     """A class with the fields of `cls` whose methods and attributes are calls."""
     bases: list[type] = []
     for base in cls.__mro__:
-        if _is_library(base) and not any(issubclass(known, base) for known in bases):
+        if _is_library(base) and not any(issubclass(other, base) for other in bases):
             bases.append(base)
-    fields = {
-        f.name: (f.metadata.get("static", False), _default(cls, f.name))
-        for f in dataclasses.fields(cls)
-    }
-    members: dict[str, bool] = {}
+    fields: dict[str, tuple[bool, Any]] = {}
+    for field in dataclasses.fields(cls):
+        # An own `__init__` may leave a field to the default of the class.
+        default = getattr(cls, field.name, None)
+        default = default if isinstance(default, _VALUES) else None
+        fields[field.name] = field.metadata.get("static", False), default
+    is_method: dict[str, bool] = {}
     for base in reversed(cls.__mro__):
-        if not _is_library(base):
-            for name, member in vars(base).items():
-                if name == "__call__" or not (name.startswith("_") or name in fields):
-                    members[name] = _is_method(member)
-    return _made_delegate_class(
-        cls.__name__,
-        tuple(bases),
-        tuple(fields.items()),
-        tuple(sorted(members.items())),
-    )
-
-
-def _default(cls: type, name: str) -> object:
-    """The default of a field that an own `__init__` may leave to the class."""
-    default = getattr(cls, name, None)
-    return default if isinstance(default, _VALUES) else None
-
-
-def _is_method(member: Any) -> bool:
-    is_wrapped = isinstance(member, staticmethod | classmethod)
-    return is_wrapped or (callable(member) and not isinstance(member, type))
+        for name, member in vars(base).items() if not _is_library(base) else ():
+            if name == "__call__" or not (name.startswith("_") or name in fields):
+                is_method[name] = isinstance(member, staticmethod | classmethod) or (
+                    callable(member) and not isinstance(member, type)
+                )
+    content = tuple(fields.items()), tuple(sorted(is_method.items()))
+    return _made_delegate_class(cls.__name__, tuple(bases), *content)
 
 
 @functools.lru_cache(maxsize=256)
@@ -348,13 +341,3 @@ def _is_called(cls: type) -> bool:
     return own not in (eqx.Module, object, tuple, list, dict) or any(
         called & vars(base).keys() for base in cls.__mro__
     )
-
-
-def _fields_of_libraries(cls: type) -> frozenset[str]:
-    """Fields that a library declares, and may read."""
-    names: set[str] = set()
-    for base in filter(_is_library, cls.__mro__):
-        names.update(getattr(base, "__abstractvars__", ()))
-        if dataclasses.is_dataclass(base):
-            names.update(field.name for field in dataclasses.fields(base))
-    return frozenset(names)

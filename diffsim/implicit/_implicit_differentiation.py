@@ -17,7 +17,7 @@ import jax.numpy as jnp
 import optimistix as optx
 from jaxtyping import Array
 
-from .._primitives import custom_derivative
+from .._jaxpr._primitives import custom_derivative
 from .._types import PyTree
 from .._validation import count, instance, one_of
 from ._linear_solve import solve_linear_system

@@ -12,9 +12,9 @@ import optimistix as optx
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array
 
+from .._jaxpr._tracing import closure_convert
 from .._jit._fresh_jit import fresh_jit
 from .._linalg import machine_epsilon, matmul, max_norm
-from .._primitives import closure_convert
 from .._results import RESULTS, failures_as_nan, is_finite
 from .._types import PyTree
 from .._validation import count, instance

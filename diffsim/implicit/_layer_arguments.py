@@ -9,13 +9,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array
 
-from .._tracer_errors import (
-    FORWARD_ONLY,
-    REVERSE_ONLY,
-    UNROLL,
-    explain_derivative_errors,
-    explain_tracer_errors,
-)
+from .._jaxpr._tracer_errors import FORWARD_ONLY, REVERSE_ONLY, UNROLL
+from .._jaxpr._tracing import explain_derivative_errors, explain_tracer_errors
 from .._types import PyTree
 from .._validation import function_of, is_traced, not_negative
 

@@ -10,9 +10,10 @@ import jax.numpy as jnp
 import lineax as lx
 from jaxtyping import Array
 
+from .._jaxpr._primitives import tie_tangents
+from .._jaxpr._tracing import ClosureConverted
 from .._jit._fresh_jit import fresh_jit
 from .._linalg import matmul, max_norm
-from .._primitives import ClosureConverted, tie_tangents
 from .._results import RESULTS, failures_as_nan, is_finite, nan_unless
 from .._types import PyTree
 from ._condition_number import condition_number

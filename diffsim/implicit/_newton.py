@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import optimistix as optx
 from jaxtyping import Array, Bool
 
+from .. import _tuning
 from .._linalg import machine_epsilon, max_norm
 from .._types import PyTree
 from ._iteration import is_below_rounding, relative_to, step_over_tolerance, test_where
@@ -32,9 +33,6 @@ _LONGER = 10
 #: By how much steps to a multiple root at zero shorten at least, to one of order ten.
 #: To a root at infinity, as of exp(-y), they do not.
 _SHORTER = 0.9
-
-#: Up to so many unknowns new factors cost no more than another value of f.
-_FEW = 3
 
 
 class _State(eqx.Module):
@@ -144,7 +142,8 @@ class Newton(optx.AbstractRootFinder[Any, Any, Any, _State]):
         longer = max_norm(step) > _LONGER * max_norm(state.moved)
         # A step that is NaN has grown.
         grew = (~(size < state.size) | longer) & ~(size <= 1)
-        if jax.tree.leaves(factor) and sum(x.size for x in jax.tree.leaves(y)) > _FEW:
+        unknowns = sum(x.size for x in jax.tree.leaves(y))
+        if jax.tree.leaves(factor) and unknowns > _tuning.UNKNOWNS_FACTORED_AGAIN:
             new, size, step = self._more_steps(
                 lambda z: solve(fn(z, args)[0]), new, step, size, rough
             )

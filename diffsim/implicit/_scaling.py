@@ -10,12 +10,10 @@ import optimistix as optx
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Bool
 
+from .. import _tuning
 from .._linalg import machine_epsilon
 from .._types import PyTree
 
-
-#: Up to so many unknowns a whole Hessian is cheap beside the search.
-_FEW = 32
 
 #: Where the search begins, in units of what it may have to go: far below one, so that
 #: tolerances are of the way and not of the unit, and not zero, so that steps end.
@@ -123,7 +121,7 @@ def _positive(size: Array) -> Array:
 def _curvatures(gradient: Callable, y: PyTree[Array]) -> Array:
     """The diagonal of the Hessian, flat; of many unknowns, its mean in each array."""
     flat, unravel = ravel_pytree(y)
-    if flat.size <= _FEW:
+    if flat.size <= _tuning.UNKNOWNS_OF_WHOLE_HESSIAN:
         return jnp.diagonal(_hessian(gradient, y))
     _, pull = jax.vjp(gradient, y)
     waves = _probe_vector(flat)
@@ -151,7 +149,7 @@ def is_bowl(
     """
     flat, unravel = ravel_pytree(y)
     least = machine_epsilon(y) ** 0.5
-    if flat.size <= _FEW:
+    if flat.size <= _tuning.UNKNOWNS_OF_WHOLE_HESSIAN:
         hessian = _hessian(gradient, y)
         diagonal = jnp.abs(jnp.diagonal(hessian))
         size = jnp.sqrt(jnp.where(diagonal == 0, 1, diagonal))

@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from .._atomic_file import check_file
-from .._jit._digest import program_digest, settings, tree_digest
+from .._digest import program_digest, settings, tree_digest
 from .._jit._placeholders import unwrapped
 from .._parameter_selection import with_selected_values
 from .._results import RESULTS, failures_as_nan

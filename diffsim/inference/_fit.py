@@ -11,9 +11,9 @@ import optax
 import optimistix as optx
 from jaxtyping import Array
 
+from .._jaxpr._tracer_errors import FORWARD_ONLY, REVERSE_ONLY, UNROLL
 from .._jit._fresh_jit import fresh_jit, reading
 from .._results import RESULTS, is_outcome
-from .._tracer_errors import FORWARD_ONLY, REVERSE_ONLY, UNROLL
 from .._types import PyTree
 from .._validation import as_array, count, instance, is_traced
 from ._fit_diagnosis import explain_swapped, first_not_finite

@@ -11,7 +11,7 @@ from jax.scipy.special import ndtr
 from jaxtyping import Array, Float
 
 from .._extras import optional_module
-from .._primitives import closure_convert
+from .._jaxpr._tracing import closure_convert
 from .._types import PyTree
 from .._validation import array_of, as_floating, is_traced
 from ..simulations import failures_as_nan

@@ -11,6 +11,7 @@ import numpy as np
 from jax.scipy.special import ndtr
 from jaxtyping import Array, Float
 
+from .._jaxpr._tracing import explain_tracer_errors
 from .._jit._fresh_jit import fresh_jit
 from .._parameter_selection import (
     Selection,
@@ -19,7 +20,6 @@ from .._parameter_selection import (
     selected_values,
     with_selected_values,
 )
-from .._tracer_errors import explain_tracer_errors
 from .._types import PyTree
 from .._validation import function_of, is_traced
 from ..simulations import AbstractSimulation
@@ -206,10 +206,10 @@ def parameters(
     ties: dict[str, Any] = {}
     for key, value in free.items() if isinstance(free, dict) else ():
         # A key may be a function from the model to nodes.
-        where = callable(key) and not isinstance(key, type)
-        for path in (
-            [part.path for part in select(model, key).parts] if where else [key]
-        ):
+        paths: list[Any] = [key]
+        if callable(key) and not isinstance(key, type):
+            paths = [part.path for part in select(model, key).parts]
+        for path in paths:
             if not isinstance(value, Free):
                 raise ValueError(f"free[{path!r}] must be a Free(...), got {value!r}")
             if value.tied is None:

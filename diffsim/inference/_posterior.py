@@ -14,11 +14,11 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
+from .._jaxpr._tracing import explain_derivative_errors, explain_tracer_errors
 from .._jit._fresh_jit import fresh_jit
 from .._linalg import matmul
 from .._paths import joined, step_to
 from .._results import RESULTS, equals
-from .._tracer_errors import explain_derivative_errors, explain_tracer_errors
 from .._types import PyTree
 from .._validation import as_array, as_vector, function_of, is_traced
 from ..simulations import Trajectory, failures_as_nan, refined_steps

@@ -10,7 +10,7 @@ import numpy as np
 from jax.nn import log_sigmoid, sigmoid
 from jaxtyping import Array, Bool, Float
 
-from .._tracer_errors import explain_tracer_errors
+from .._jaxpr._tracing import explain_tracer_errors
 from .._validation import is_traced
 from ._free import Transform
 from ._parameters import Parameters, Turns

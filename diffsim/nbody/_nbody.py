@@ -10,9 +10,9 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array
 
-from .._jit._dependence import depends_on_first
+from .._jaxpr._inspection import depends_on_first
+from .._jaxpr._tracing import explain_tracer_errors
 from .._jit._fresh_jit import fresh_jit
-from .._tracer_errors import explain_tracer_errors
 from .._types import Numbers, PyTree
 from .._validation import array_of, as_floating, count, function_of, instance
 from ..simulations import AbstractSimulation, Method, Separable

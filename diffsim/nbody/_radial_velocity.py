@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from .._primitives import custom_derivative
+from .._jaxpr._primitives import custom_derivative
 from .._types import Numbers
 from .._validation import (
     check_broadcast,

@@ -10,8 +10,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float
 
+from .._jaxpr._tracing import explain_tracer_errors
 from .._results import RESULTS
-from .._tracer_errors import explain_tracer_errors
 from .._types import Numbers, PyTree
 from .._validation import (
     all_hold,

@@ -8,8 +8,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from .._jaxpr._primitives import HashablePartial, LinearMapRules, linear
 from .._linalg import real_times
-from .._primitives import HashablePartial, LinearMapRules, linear
 from ._grid import Grid, on_axis
 
 

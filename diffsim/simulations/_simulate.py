@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, ArrayLike
 
+from .._jaxpr._tracing import explain_tracer_errors
 from .._jit._fresh_jit import fresh_jit
 from .._linalg import largest_difference
 from .._results import (
@@ -23,7 +24,6 @@ from .._results import (
     should_raise,
     should_return_nan,
 )
-from .._tracer_errors import explain_tracer_errors
 from .._types import Numbers, PyTree
 from .._validation import as_floating, function_of, instance
 from ._diagnosis import failure_message, has_grown

@@ -10,8 +10,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool
 
+from .._jaxpr._tracing import explain_tracer_errors
 from .._results import RESULTS
-from .._tracer_errors import explain_tracer_errors
 from .._types import PyTree
 from .._validation import as_floating, instance, positive
 from ._integrate._step import is_ode_term

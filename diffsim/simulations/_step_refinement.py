@@ -11,8 +11,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from .._jit._fresh_jit import SURROUNDINGS, Surrounding
 from .._results import RESULTS, nan_unless
-from .._trace_contexts import SURROUNDINGS, Surrounding
 from .._validation import is_traced
 from ._method import MAX_STEPS, Method, controller_of
 from ._simulation import AbstractSimulation

@@ -1,8 +1,7 @@
 """The same prediction for many values of its parameters."""
 
 from ._completed_sweep import Failure, Sweep
-from ._grid_samples import grid
-from ._random_samples import from_prior, latin_hypercube, sobol
+from ._samples import from_prior, grid, latin_hypercube, sobol
 from ._store_status import StoreStatus, store_status
 from ._sweep import sweep
 from ._sweep_options import SweepOptions

@@ -10,28 +10,15 @@ import jax.numpy as jnp
 from jax.sharding import Mesh, PartitionSpec
 from jaxtyping import Array, Int
 
+from .._jaxpr._batch_last import batch_last
+from .._jaxpr._inspection import operations
+from .._jaxpr._tracing import ClosedJaxpr, run_jaxpr
 from .._jit._fresh_jit import fresh_jit
-from .._primitives import ClosedJaxpr, evaluate, evaluate_open
 from .._types import PyTree
-from ._batch_axis import obstacles
-from ._batch_last import batch_last
-from ._jaxpr_inspection import largest_in_loops, operations
 from ._run_costs import counted
 from ._run_derivative import run_derivative
 from ._sweep_result import RunOutcome, solver_error, sweep_outcome
 from ._swept_parameters import Rows, RowSelection
-
-
-#: Arrays of a tile that together fit the 32 kB of a level-1 cache stay there. Leapfrog
-#: of 8 bodies (1.5 kB): tiles of 16 take 0.096 µs per step and run, of 32 0.36. Loops
-#: over 64 numbers LLVM makes of whole vectors, where it writes out those over 32. Of
-#: 5 bodies (120 B): tiles of 16, 32, 64, 128 take 61, 33, 24, 27 ns by leapfrog, and
-#: by Wisdom and Holman's map 248, 191, 173, 232.
-_CACHE = 24 * 1024
-#: Larger tiles win nothing more; arrays above the second bound gain from no tile.
-_LARGEST_TILE, _LARGEST_ARRAY = 64, 8 * 1024
-#: Tiles of runs on a GPU whose steps differ, and the fewest runs in one.
-_BUCKETS, _FEWEST_LANES = 8, 1024
 
 
 class BatchLayout(NamedTuple):
@@ -50,6 +37,22 @@ class BatchLayout(NamedTuple):
         """With tiles of at most so many runs."""
         return self._replace(tile=min(self.tile, runs))
 
+    def batched(
+        self, run: "Callable[[Rows], RunOutcome]"
+    ) -> "Callable[[Rows], RunOutcome]":
+        """`run` for the rows of one tile."""
+        if self.order == "single":
+            return lambda rows: jax.tree.map(lambda x: x[None], run(rows.take(0)))
+        if self.order == "first":
+            return jax.vmap(_with_cost(run))
+        last = batch_last(run, by_elements=self.order == "elements")
+
+        def runs_first(rows):
+            outcomes = last(jax.tree.map(jnp.transpose, rows))
+            return jax.tree.map(lambda x: jnp.moveaxis(x, -1, 0), outcomes)
+
+        return runs_first
+
 
 class Task(eqx.Module):
     """Computation of a sweep for one row of its table."""
@@ -67,15 +70,15 @@ class Task(eqx.Module):
             return sweep_outcome(self.predict, self._model(row._replace(floats=floats)))
 
         if self.derivative is None:
-            found, derivative = run(row.floats), None
+            outcome, derivative = run(row.floats), None
         else:
-            found, derivative = run_derivative(
+            outcome, derivative = run_derivative(
                 self.derivative, run, jnp.asarray(row.floats)
             )
         error = None
         if self.error_estimate:
-            error = solver_error(self.predict, self._model(row), *found)
-        return RunOutcome(*found, error, derivative)
+            error = solver_error(self.predict, self._model(row), *outcome)
+        return RunOutcome(*outcome, error, derivative)
 
     def _model(self, row: Rows) -> PyTree:
         return self.selection.put(self.model, row)
@@ -101,51 +104,6 @@ def _trace(task: Task, row: Rows) -> RunOutcome:
     return task(row)
 
 
-def batch_layouts(
-    jaxpr: Any, runs: int, batch: int | str | None, devices: int = 1
-) -> list[BatchLayout]:
-    """The layouts worth trying of a task that is known by its operations.
-
-    The most promising first; one if `batch` says which.
-    """
-    share = -(-runs // devices)
-    if batch is None:
-        return [BatchLayout("first", share)]
-    against = obstacles(jaxpr)
-    order = "first" if against else "last"
-    if batch == "auto" and jax.default_backend() != "cpu":
-        # Runs that differ in their steps, sorted by them, end together.
-        lanes = max(_FEWEST_LANES, -(-share // _BUCKETS))
-        order = "first" if against else "elements"
-        return [BatchLayout(order, min(share, lanes) if "while" in against else share)]
-    if not isinstance(batch, str):
-        return [BatchLayout("single" if batch == 1 else order, min(batch, share))]
-    # Steps that lanes decide on their own make each wait for the slowest: 9.9 ms for an
-    # adaptive Dopri8 run of 5 bodies on its own, 13.2 in tiles of 16.
-    alone = bool({"while", "cond"} & set(against))
-    tile = 1 if alone else _tile_in_cache(largest_in_loops(jaxpr))
-    wide = max(tile, 16)
-    found = [
-        BatchLayout("single", 1) if tile == 1 else _even_tiles(order, tile, share),
-        _even_tiles("first", wide, share),
-        _even_tiles(order, 4 * wide, share),
-        BatchLayout("single", 1),
-    ]
-    return list(dict.fromkeys(found))
-
-
-def _tile_in_cache(size: int) -> int:
-    if size > _LARGEST_ARRAY:
-        return 1
-    fitting = max(4, min(_LARGEST_TILE, _CACHE // max(size, 1)))
-    return 1 << (fitting.bit_length() - 1)
-
-
-def _even_tiles(order: str, tile: int, runs: int) -> BatchLayout:
-    """Tiles at most that large, and such that few places of the last stay empty."""
-    return BatchLayout(order, -(-runs // -(-runs // tile)))
-
-
 @fresh_jit
 def run_tiles(
     task: Task,
@@ -167,12 +125,12 @@ def run_tiles(
     closed, shapes = jax.make_jaxpr(task, return_shape=True)(row)
     structure = jax.tree.structure(shapes)
 
-    def one(consts, row):
-        outputs = evaluate_open(closed.jaxpr, consts, *jax.tree.leaves(row))
+    def run_one(consts, row):
+        outputs = run_jaxpr(closed, *jax.tree.leaves(row), consts=consts)
         return jax.tree.unflatten(structure, outputs)
 
     def on_device(consts, table, counts):
-        run = functools.partial(one, consts)
+        run = functools.partial(run_one, consts)
         return _tiles(run, table, counts[0], layout)
 
     along = PartitionSpec(mesh.axis_names[0])
@@ -192,7 +150,7 @@ def _tiles(
     layout: BatchLayout,
 ) -> RunOutcome:
     """The outcomes of `count` tiles on one device."""
-    together, tiles = _side_by_side(run, layout), len(table.floats)
+    together, tiles = layout.batched(run), len(table.floats)
     if tiles == 1:
         return together(table.take(0))
     # Traced once: a tenth of the time of a first sweep.
@@ -201,7 +159,7 @@ def _tiles(
     empty = [jnp.zeros((tiles, *x.shape), x.dtype) for x in leaves]
 
     def one_more(i, filled):
-        tile = evaluate(closed, *jax.tree.leaves(table.take(i)))
+        tile = run_jaxpr(closed, *jax.tree.leaves(table.take(i)))
         return [all_.at[i].set(x) for all_, x in zip(filled, tile, strict=True)]
 
     filled = jax.lax.fori_loop(0, count, one_more, empty)
@@ -209,31 +167,15 @@ def _tiles(
     return jax.tree.unflatten(structure, every)
 
 
-def _side_by_side(
-    run: Callable[[Rows], RunOutcome], layout: BatchLayout
-) -> Callable[[Rows], RunOutcome]:
-    """`run` for the rows of one tile."""
-    if layout.order == "single":
-        return lambda rows: jax.tree.map(lambda x: x[None], run(rows.take(0)))
-    if layout.order == "first":
-        return jax.vmap(_with_cost(run))
-    batched = batch_last(run, by_elements=layout.order == "elements")
-
-    def last(rows):
-        found = batched(jax.tree.map(jnp.transpose, rows))
-        return jax.tree.map(lambda x: jnp.moveaxis(x, -1, 0), found)
-
-    return last
-
-
 def _with_cost(run: Callable[[Rows], RunOutcome]) -> Callable[[Rows], RunOutcome]:
     """`run`, and how often its loops go round, if that is decided as they go."""
 
-    def one(row: Rows) -> RunOutcome:
+    def with_cost(row: Rows) -> RunOutcome:
         closed, shapes = jax.make_jaxpr(run, return_shape=True)(row)
         if "while" not in operations(closed):
             return run(row)
-        found, cost = counted(closed)(*jax.tree.leaves(row))
-        return jax.tree.unflatten(jax.tree.structure(shapes), found)._replace(cost=cost)
+        leaves, cost = counted(closed)(*jax.tree.leaves(row))
+        outcome = jax.tree.unflatten(jax.tree.structure(shapes), leaves)
+        return outcome._replace(cost=cost)
 
-    return one
+    return with_cost

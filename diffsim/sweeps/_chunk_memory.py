@@ -12,15 +12,11 @@ import numpy as np
 from jax.sharding import Mesh
 from jaxtyping import Array
 
+from .. import _tuning
 from ._batching import BatchLayout, Task, run_tiles
 from ._devices import mesh_of, on_devices
 from ._sweep_result import RunOutcome
 from ._swept_parameters import Rows
-
-
-#: Runs that a chunk of many tiles has place for. All of its outputs are made, fetched
-#: and copied, whatever is run: of 10^6 that is half a second, in each chunk.
-_MOST_RUNS = 2**16
 
 
 class Fitting(NamedTuple):
@@ -100,7 +96,7 @@ class ChunkMemory:
         return seconds
 
     def _searched(self, layout: BatchLayout) -> Fitting:
-        # What a run comes to, to the last bit, follows the tile: few runs keep it.
+        # The last bit of a run depends on the tile, so that few runs keep the tile.
         tile, runs = layout.tile, -(-self.runs // len(self.devices))
         runs = max(tile, runs)
         most = min(
@@ -109,7 +105,7 @@ class ChunkMemory:
         measured: list[tuple[int, int]] = []
         while True:
             layout = BatchLayout(layout.order, min(tile, most))
-            places = min(most, _MOST_RUNS // len(self.devices))
+            places = min(most, _tuning.MOST_CHUNK_RUNS // len(self.devices))
             capacity = max(1, min(-(-runs // layout.tile), places // layout.tile))
             size = capacity * layout.tile
             needed = self.needed(Fitting(layout, capacity))
@@ -120,8 +116,8 @@ class ChunkMemory:
 
     def _bytes_per_run(self) -> int:
         shapes = self.task.shapes(jax.tree.map(jnp.asarray, self.row))
-        found = [math.prod(x.shape) * x.dtype.itemsize for x in jax.tree.leaves(shapes)]
-        return sum(found) + sum(x.nbytes for x in jax.tree.leaves(self.row))
+        sizes = [math.prod(x.shape) * x.dtype.itemsize for x in jax.tree.leaves(shapes)]
+        return sum(sizes) + sum(x.nbytes for x in jax.tree.leaves(self.row))
 
     def _empty(self, fitting: Fitting) -> Rows:
         places = len(self.devices) * fitting.capacity * fitting.layout.tile
@@ -135,11 +131,11 @@ class ChunkMemory:
         counts = np.ones(len(self.devices), np.int32)
         inputs = self._inputs(self._empty(fitting), fitting, counts)
         lowered = run_tiles.lower(self.task, *inputs)
-        found = lowered.compile().compiled.memory_analysis()
-        if found is None:  # a backend that does not say: RESOURCE_EXHAUSTED will
+        analysis = lowered.compile().compiled.memory_analysis()
+        if analysis is None:  # a backend that does not say: RESOURCE_EXHAUSTED will
             return 0
-        around = found.argument_size_in_bytes + found.output_size_in_bytes
-        return found.temp_size_in_bytes + 2 * around
+        around = analysis.argument_size_in_bytes + analysis.output_size_in_bytes
+        return analysis.temp_size_in_bytes + 2 * around
 
 
 def size_that_fits(measured: Sequence[tuple[int, int]], memory: int) -> int:

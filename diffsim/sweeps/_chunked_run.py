@@ -5,12 +5,13 @@ import functools
 import math
 import time
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
 import numpy as np
 
+from .. import _tuning
 from ._batching import BatchLayout, Task
 from ._chunk_memory import ChunkMemory, Fitting
 from ._devices import answering
@@ -19,24 +20,10 @@ from ._sweep_result import RunOutcome, failures_in
 from ._swept_parameters import Rows
 
 
-#: Another layout is tried if the runs that remain take so many times its compilation:
-#: three that are no better then cost a sixth. It is tried for so many seconds.
-_WORTH_TRYING, _TRIAL = 20.0, 0.1
-#: Seconds that runs take, at least, where a chunk is over sooner than an empty one.
-_LEAST_TIME = 1e-5
-#: A chunk tells the speed of its runs if it takes so many times as long as an empty
-#: one; else the next has so many times as many tiles.
-_TELLING, _MORE = 3.0, 8
-#: Seconds to compile, at least.
-_LEAST_COST = 0.5
-#: Seconds of a chunk once the speed is known, so that progress is seen.
-_CHUNK = 3.0
-
-
 class _UnderWay(NamedTuple):
     """A chunk that the devices compute."""
 
-    found: RunOutcome
+    outcomes: RunOutcome
     """on the devices"""
     runs: np.ndarray
     """which runs of the table"""
@@ -95,16 +82,16 @@ class Chunks:
         return self.table.runs - self.done
 
     def complete(
-        self, candidates: Sequence[BatchLayout], tell: Callable[[], None]
+        self,
+        layout: BatchLayout,
+        tell: Callable[[], None],
+        speed: float = math.inf,
     ) -> BatchLayout:
-        """Does all runs, in the fastest of `candidates`; returns what ran of it."""
-        layout, speed = candidates[0], math.inf
-        if len(candidates) > 1:
-            layout, speed = self._fastest_layout(candidates, tell)
+        """Does the remaining runs, of `speed` seconds each; returns the layout used."""
         under_way = None
         while self.remaining:
             # One tile while nothing is known, or after the memory did not suffice.
-            tiles = self._tiles(_CHUNK / (speed * layout.tile))
+            tiles = self.whole_tiles(_tuning.CHUNK_SECONDS / (speed * layout.tile))
             try:
                 following = self._start(layout, tiles)
                 if under_way is not None:
@@ -121,44 +108,10 @@ class Chunks:
                 under_way, speed = None, math.inf
         return self.sizes.sizes.get(layout, Fitting(layout, 1)).layout
 
-    def _fastest_layout(
-        self, candidates: Sequence[BatchLayout], tell: Callable[[], None]
-    ):
-        """Times layouts on runs that are to be done anyway, while that is worth it."""
-        speeds: dict[BatchLayout, float] = {}
-        for layout in candidates:
-            before, best = self.sizes.seconds, min(speeds.values(), default=math.inf)
-            tiles = self._tiles(_TRIAL / (best * layout.tile))
-            speeds[layout] = self._timed(layout, tiles, tell)
-            # What is compiled already says nothing about the next layout.
-            cost = max(_LEAST_COST, self.sizes.seconds - before)
-            if self.remaining * min(speeds.values()) < _WORTH_TRYING * cost:
-                break
-        fastest = min(speeds, key=speeds.__getitem__)
-        return fastest, speeds[fastest]
-
-    def _tiles(self, tiles: float) -> int:
+    def whole_tiles(self, tiles: float) -> int:
         """So many, as many on each device."""
         devices = len(self.devices)
         return max(1, int(tiles) // devices) * devices
-
-    def _timed(
-        self, layout: BatchLayout, tiles: int, tell: Callable[[], None]
-    ) -> float:
-        """Seconds per run, from a chunk that takes long enough to tell.
-
-        An empty chunk of 10^6 takes half a second, whose noise is longer than a tile:
-        a layout would be chosen by it.
-        """
-        while True:
-            before = self.run_seconds
-            speed = self.advance(layout, tiles=tiles)
-            tell()
-            seconds, known = self.run_seconds - before, self.sizes.sizes
-            overhead = known[layout].overhead if layout in known else 0.0
-            if not self.remaining or seconds >= _TELLING * overhead:
-                return speed
-            tiles *= _MORE
 
     def advance(self, layout: BatchLayout, *, tiles: int) -> float:
         """Does one chunk of at most so many tiles; seconds per run.
@@ -214,14 +167,14 @@ class Chunks:
         filled[places] = runs
         counts = np.bincount(dealt % devices, minlength=devices).astype(np.int32)
         begun = time.perf_counter()
-        found = self.sizes.start(self.table.take(filled), fitting, counts)
-        # What XLA takes for little work, a loop say whose length it does not know, a
-        # CPU does before the call returns.
-        is_over = all(x.is_ready() for x in jax.tree.leaves(found))
+        outcomes = self.sizes.start(self.table.take(filled), fitting, counts)
+        # A CPU does before the call returns what XLA takes for little work, such as a
+        # loop whose length it does not know.
+        is_over = all(x.is_ready() for x in jax.tree.leaves(outcomes))
         seconds = time.perf_counter() - begun if is_over else None
         self.begun += len(runs)
         length = int(counts.max()) * devices * tile
-        return _UnderWay(found, runs, places, length, fitting, begun, seconds)
+        return _UnderWay(outcomes, runs, places, length, fitting, begun, seconds)
 
     def _next(self, tile: int, tiles: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """The next runs, in at most so many tiles, and the tile and lane of each."""
@@ -249,19 +202,20 @@ class Chunks:
         return np.arange(len(groups)) - np.repeat(first, np.diff([*first, len(groups)]))
 
     def _finish(self, chunk: _UnderWay) -> float:
-        """Hands over what a chunk found; seconds per run."""
-        found = jax.device_get(chunk.found)
-        found = jax.tree.map(lambda x: x[chunk.places], found)
+        """Hand over the outcomes of a chunk; seconds per run."""
+        outcomes = jax.device_get(chunk.outcomes)
+        outcomes = jax.tree.map(lambda x: x[chunk.places], outcomes)
         end = time.perf_counter()
         seconds = chunk.seconds
         if seconds is None:
             seconds = end - max(chunk.begun, self.ended)
-        self.failed += failures_in(found)
-        if found.cost is not None:
-            self.costs.learn(chunk.runs, found.cost)
-        self.keep(chunk.runs, found._replace(cost=None))
+        self.failed += failures_in(outcomes)
+        if outcomes.cost is not None:
+            self.costs.learn(chunk.runs, outcomes.cost)
+        self.keep(chunk.runs, outcomes._replace(cost=None))
         self.run_seconds += seconds
         self.ended = end
         self.chunks += 1
         self.done += len(chunk.runs)
-        return max(seconds - chunk.fitting.overhead, _LEAST_TIME) / chunk.length
+        seconds = max(seconds - chunk.fitting.overhead, _tuning.LEAST_RUN_SECONDS)
+        return seconds / chunk.length

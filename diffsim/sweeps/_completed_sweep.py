@@ -255,8 +255,8 @@ class Sweep(eqx.Module):
             message = RESULTS[runs_of(self.status, alike[0])]
             shown = alike[: min(_SPELLED_OUT, left)].tolist()
             left -= len(shown)
-            found = [self._failure(i, message) for i in shown]
-            yield message, found, alike.size - len(shown)
+            failures = [self._failure(i, message) for i in shown]
+            yield message, failures, alike.size - len(shown)
 
     def _solver_error(self) -> list[str]:
         """A line on the error of the solver, and one on runs where it is unknown."""
@@ -266,41 +266,41 @@ class Sweep(eqx.Module):
         if np.any(np.isnan(error)):
             return ["error of the solver: none, no step in predict can be made finer"]
         runs = np.flatnonzero(self.successful)
-        known, lines = runs[np.isfinite(error)], []
-        if known.size:
-            worst = known[np.argmax(self.error_estimate[known])]
+        estimated, lines = runs[np.isfinite(error)], []
+        if estimated.size:
+            worst = estimated[np.argmax(self.error_estimate[estimated])]
             size = self.error_estimate[worst]
             lines += [f"error of the solver up to {size:.2g}, in {self._named(worst)}"]
         if (lost := runs[np.isposinf(error)]).size:
             more = f" and {lost.size - 1} more" if lost.size > 1 else ""
-            at = self._named(lost[0]) + more
-            lines += [f"error of the solver unknown: finer steps fail in {at}"]
+            failed = self._named(lost[0]) + more
+            lines += [f"error of the solver unknown: finer steps fail in {failed}"]
         return lines
 
     def _named(self, run: Any) -> str:
         return str(self._failure(int(run), ""))
 
 
-def _text(found: Sweep) -> list[Block]:
-    lines = [found._headline()]
-    for message, failures, more in found._failed_alike():
+def _text(sweep: Sweep) -> list[Block]:
+    lines = [sweep._headline()]
+    for message, failures, more in sweep._failed_alike():
         lines += [f"{len(failures) + more} failed. {message}"]
         lines += [f"  {failure}" for failure in failures]
         lines += [f"  and {more} more in .failures"] if more else []
-    return [*lines, *found._solver_error()]
+    return [*lines, *sweep._solver_error()]
 
 
-def _tables(found: Sweep) -> list[Block]:
-    blocks: list[Block] = [found._headline()]
-    for message, failures, more in found._failed_alike():
+def _tables(sweep: Sweep) -> list[Block]:
+    blocks: list[Block] = [sweep._headline()]
+    for message, failures, more in sweep._failed_alike():
         rows = [
-            (str(one.run), *map(_in_digits, one.parameters.values()))
-            for one in failures
+            (str(failure.run), *map(_in_digits, failure.parameters.values()))
+            for failure in failures
         ]
-        header = "run", *found.parameters
+        header = "run", *sweep.parameters
         blocks += [f"{len(failures) + more} failed. {message}"]
         blocks += [Table(header, rows, ">", more=more)]
-    return [*blocks, *found._solver_error()]
+    return [*blocks, *sweep._solver_error()]
 
 
 def runs_of(status: RESULTS, index: Any) -> RESULTS:

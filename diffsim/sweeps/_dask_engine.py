@@ -68,11 +68,11 @@ def by_dask(
             future = next(results)
             places = under_way.pop(future)
             leaves, spent = future.result()
-            found = jax.tree.unflatten(structure, leaves)
-            keep(places, found)
+            outcomes = jax.tree.unflatten(structure, leaves)
+            keep(places, outcomes)
             stats = {name: x + spent[name] for name, x in stats.items()}
             state["done"] += len(places)
-            state["failed"] += failures_in(found)
+            state["failed"] += failures_in(outcomes)
             state["seconds"] += spent["compile_seconds"] + spent["run_seconds"]
             tell(state)
     finally:
@@ -114,10 +114,10 @@ def _run_chunk(
             chunks = Chunks(task, rows, budget, kept.keep, devices, group, chunk)
             chunks.sizes = compiled.setdefault(chunk, chunks.sizes)
             before = chunks.sizes.seconds
-            chunks.complete([layout], lambda: None)
+            chunks.complete(layout, lambda: None)
     spent = {
         "chunks": 1,
         "compile_seconds": chunks.sizes.seconds - before,
         "run_seconds": chunks.run_seconds,
     }
-    return jax.tree.leaves(kept.found), spent
+    return jax.tree.leaves(kept.outcomes), spent

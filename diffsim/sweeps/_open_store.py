@@ -12,8 +12,8 @@ import equinox as eqx
 import jax
 import numpy as np
 
-from .._jit._digest import program_digest, settings, tree_digest
-from ._hosts import Share
+from .._digest import program_digest, settings, tree_digest
+from ._devices import Share
 from ._store import Store
 from ._store_contents import StoreContents, contents_of
 from ._store_files import create, mend, modules, replace

@@ -5,7 +5,7 @@ as they go, those that take about as many should lie side by side.
 """
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -13,64 +13,45 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from .._jit._traced_program import bind
-from .._primitives import evaluate
-from ._batch_axis import CALLS, called
-from ._jaxpr_inspection import While, while_of
+from .. import _tuning
+from .._jaxpr._inspection import While, called, while_of
+from .._jaxpr._tracing import bind, evaluate, run_jaxpr
 from ._swept_parameters import Rows
-
-
-#: Runs from which others are guessed, by the nearest ones.
-_NEAREST, _MOST = 2, 4096
 
 
 def counted(closed: Any) -> Callable[..., tuple[list[Array], Array]]:
     """The function of a jaxpr, and how often its outermost loops went round in it."""
 
     def function(*inputs: Array) -> tuple[list[Array], Array]:
-        return _evaluate(closed.jaxpr, closed.consts, inputs)
+        counts = [jnp.zeros((), jnp.int32)]
+
+        def rule(eqn, values):
+            if (inside := called(eqn)) is not None:
+                return evaluate(inside, values, rule)
+            if (loop := while_of(eqn)) is None:
+                return bind(eqn, values)
+            outputs, count = _counted_loop(loop, values)
+            counts.append(count)
+            return outputs
+
+        outputs = evaluate(closed, inputs, rule)
+        return list(map(jnp.asarray, outputs)), sum(counts[1:], start=counts[0])
 
     return function
 
 
-def _evaluate(
-    jaxpr: Any, consts: Sequence[Any], inputs: Sequence[Any]
-) -> tuple[list[Any], Array]:
-    known = dict(zip(jaxpr.constvars, consts, strict=True))
-    known |= dict(zip(jaxpr.invars, inputs, strict=True))
-    count = jnp.zeros((), jnp.int32)
-
-    def read(atom: Any) -> object:
-        return atom.val if hasattr(atom, "val") else known[atom]
-
-    for eqn in jaxpr.eqns:
-        values, more = [read(atom) for atom in eqn.invars], 0
-        inside = called(eqn) if eqn.primitive.name in CALLS else None
-        loop = while_of(eqn)
-        if loop is not None:
-            found, more = _counted_loop(loop, values)
-        elif inside is not None:
-            open_ = getattr(inside, "jaxpr", inside)
-            found, more = _evaluate(open_, getattr(inside, "consts", ()), values)
-        else:
-            found = bind(eqn, values)
-        known |= dict(zip(eqn.outvars, found, strict=True))
-        count += more
-    return [jnp.asarray(read(atom)) for atom in jaxpr.outvars], count
-
-
 def _counted_loop(loop: While, values: list[Any]) -> tuple[list[Array], Array]:
     first, second = loop.condition_constants, loop.condition_constants + loop.constants
-    asked, shared, carry = values[:first], values[first:second], values[second:]
 
     def condition(state):
-        (goes_on,) = evaluate(loop.condition, *asked, *state[0])
+        (goes_on,) = run_jaxpr(loop.condition, *values[:first], *state[0])
         return goes_on
 
     def body(state):
-        return evaluate(loop.body, *shared, *state[0]), state[1] + 1
+        carry = run_jaxpr(loop.body, *values[first:second], *state[0])
+        return carry, state[1] + 1
 
-    start = list(map(jnp.asarray, carry)), jnp.zeros((), jnp.int32)
+    start = list(map(jnp.asarray, values[second:])), jnp.zeros((), jnp.int32)
     return jax.lax.while_loop(condition, body, start)
 
 
@@ -94,7 +75,7 @@ class RunCosts:
 
     def learn(self, runs: np.ndarray, costs: np.ndarray):
         """Note what runs took."""
-        if sum(map(len, self.runs)) < _MOST:
+        if sum(map(len, self.runs)) < _tuning.MOST_KNOWN_RUNS:
             self.runs.append(runs)
             self.costs.append(costs)
 
@@ -104,8 +85,8 @@ class RunCosts:
             return runs
         from scipy.spatial import KDTree  # one of JAX's own dependencies, slow to load
 
-        known, costs = np.concatenate(self.runs), np.concatenate(self.costs)
-        nearest = min(_NEAREST, len(known))
-        _, at = KDTree(self.places[known]).query(self.places[runs], nearest)
-        guessed = costs[at].reshape(len(runs), -1).mean(1)
+        done, costs = np.concatenate(self.runs), np.concatenate(self.costs)
+        nearest = min(_tuning.NEAREST_RUNS, len(done))
+        _, neighbors = KDTree(self.places[done]).query(self.places[runs], nearest)
+        guessed = costs[neighbors].reshape(len(runs), -1).mean(1)
         return runs[np.argsort(-guessed, kind="stable")]

@@ -10,17 +10,17 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from .. import _tuning
+from .._jaxpr._tracer_errors import FORWARD_ONLY, REVERSE_ONLY
+from .._jaxpr._tracing import explain_derivative_errors
 from .._parameter_selection import Selection
 from .._results import RESULTS, is_finite
-from .._tracer_errors import FORWARD_ONLY, REVERSE_ONLY, explain_derivative_errors
 from .._types import PyTree
+from .._validation import one_of
 from ._sweep_result import numbers_in
 
 
 DERIVATIVES = "gradient", "jacobian", "fisher"
-#: Runs that reverse mode takes for a number; forward mode takes one for a parameter, or
-#: less. Leapfrog of 5 bodies takes 2.5, adaptive steps 4.
-_REVERSE = 4
 _OTHER = "and elsewhere lacks the other one; write what lacks it as jax.custom_jvp"
 
 
@@ -28,10 +28,7 @@ def check_derivative(derivative: Any, selection: Selection):
     """Raise for what is no kind of derivative, or where no float is swept."""
     if derivative is None:
         return
-    if derivative not in DERIVATIVES:
-        raise ValueError(
-            f"derivative must be one of {DERIVATIVES} or None, got {derivative!r}"
-        )
+    one_of("derivative", derivative, DERIVATIVES)
     if not selection.names:
         raise ValueError(
             f"derivative={derivative!r} is by the floats in over, and there are only "
@@ -51,26 +48,26 @@ def run_derivative(
     """
 
     def numbers(vector):
-        found = run(vector)
-        return eqx.filter(numbers_in(found[0]), eqx.is_inexact_array), found
+        outcome = run(vector)
+        return eqx.filter(numbers_in(outcome[0]), eqx.is_inexact_array), outcome
 
     shapes = jax.tree.leaves(jax.eval_shape(numbers, floats)[0])
     size = sum(int(np.prod(x.shape)) for x in shapes)
     _check_outputs(kind, shapes)
     modes = [jax.jacfwd, jax.jacrev]
-    if floats.size > _REVERSE * size:
+    if floats.size > _tuning.RUNS_OF_REVERSE_MODE * size:
         modes.reverse()
-    jacobian, found = _by_either(modes, numbers, floats)
+    jacobian, outcome = _by_either(modes, numbers, floats)
     if kind == "fisher":
         rows = [x.reshape(-1, floats.size) for x in jax.tree.leaves(jacobian)]
         jacobian = sum(
             jnp.einsum("im,in->mn", x.conj(), x, precision="highest").real for x in rows
         )
-    failed = ~jnp.asarray(found[1] == RESULTS.successful)
+    failed = ~jnp.asarray(outcome[1] == RESULTS.successful)
     usable = failed | is_finite(jacobian)
-    status = RESULTS.where(usable, found[1], RESULTS.derivative_not_finite)
+    status = RESULTS.where(usable, outcome[1], RESULTS.derivative_not_finite)
     jacobian = jax.tree.map(lambda x: jnp.where(failed, jnp.nan, x), jacobian)
-    return (found[0], status), jacobian
+    return (outcome[0], status), jacobian
 
 
 def _by_either(
@@ -117,16 +114,16 @@ class Differentiated(NamedTuple):
         """By what each path names, in its shape; Fisher information as it is."""
         if self.kind == "fisher":
             return derivative
-        found, begin = {}, 0
+        by_path, begin = {}, 0
         for path in dict.fromkeys(part.path for part in self.selection.parts):
             parts = [part for part in self.selection.parts if part.path == path]
             size = sum(part.size for part in parts)
             shape = parts[0].shape if len(parts) == 1 else (size,)
-            found[path] = jax.tree.map(
+            by_path[path] = jax.tree.map(
                 functools.partial(_entries, begin, begin + size, shape), derivative
             )
             begin += size
-        return found
+        return by_path
 
 
 def _entries(begin: int, end: int, shape: tuple[int, ...], x: np.ndarray) -> np.ndarray:

@@ -16,11 +16,12 @@ import numpy as np
 from jaxtyping import Array
 
 from .._extras import check_names
+from .._jaxpr._batch_axis import answer_of_all
+from .._jaxpr._inspection import reach
 from .._jit._fresh_jit import fresh_jit
 from .._paths import joined, step_to
 from .._types import PyTree
 from ..simulations import Trajectory
-from ._batch_axis import reach
 from ._batching import Task
 from ._store_manifest import FOLDER
 from ._sweep_plan import Plan
@@ -161,7 +162,7 @@ def _constants(plan: Plan) -> dict[int, np.ndarray]:
     closed, row = plan.jaxpr, jax.tree.leaves(plan.row)
     inputs = len(closed.jaxpr.invars)
     known = [False] * (inputs - len(row)) + [True] * len(row)
-    wide, paths = reach(closed, known), _paths(plan.shapes)
+    wide, paths = reach(closed, known, answer_of_all), _paths(plan.shapes)
     same = tuple(
         i
         for i, (part, *path) in enumerate(paths)

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TextIO
 
-from ._hosts import Share
+from ._devices import Share
 from ._store_manifest import FOLDER, written_or_explained
 
 

@@ -10,21 +10,20 @@ import numpy as np
 
 from .._jit._fresh_jit import reading
 from .._types import PyTree
-from .._validation import function_of
+from .._validation import count, function_of, instance
 from ._batching import Task
 from ._completed_sweep import Sweep
-from ._devices import checked_devices
-from ._hosts import gathered, share_of
+from ._devices import checked_devices, gathered, share_of
 from ._open_store import open_store
 from ._run_derivative import check_derivative
 from ._stored_runs import StoredRuns
-from ._sweep_options import SweepOptions, is_positive_integer
+from ._sweep_options import SweepOptions
 from ._sweep_plan import Plan
 from ._sweep_result import KeptInMemory, RunOutcome
 from ._swept_parameters import SweptParameters, swept_parameters
 
 
-#: What Equinox raised, in the text that it or JAX makes of it.
+#: The sentence that Equinox raised, in the text that it or JAX makes of it.
 _RAISED = re.compile(r"EquinoxRuntimeError: (.*?)(?=\n\n|\n-{9}|\Z)", re.DOTALL)
 
 
@@ -112,22 +111,15 @@ def sweep(
     **Limits:** All runs have one structure, so shapes and static fields cannot vary
     (mathematics of compiling once). A run is on one device (convenience).
     """
-    if not (batch is None or batch == "auto" or is_positive_integer(batch)):
-        raise ValueError(f"batch must be 'auto', None or a positive int, got {batch!r}")
+    batch = batch if batch in (None, "auto") else count("batch", batch)
     options = SweepOptions() if options is None else options
-    if not isinstance(options, SweepOptions):
-        raise ValueError(f"options must be a sweeps.SweepOptions(...), got {options!r}")
-    if not isinstance(error_estimate, bool):
-        raise ValueError(
-            f"error_estimate must be True or False, got {error_estimate!r}"
-        )
+    instance("options", options, SweepOptions, "sweeps.SweepOptions()")
     if options.retry is not None and store is None:
         raise ValueError("retry='failed' repeats runs of a store; give store= as well")
     function_of("predict", predict, ("model",))
     runs = swept_parameters(model, over)
     check_derivative(derivative, runs.selection.floats)
     task = Task(predict, model, runs.selection, error_estimate, derivative)
-    batch = batch if batch in (None, "auto") else int(batch)
     plan = Plan(task, runs.table, batch, checked_devices(devices), options)
     with reading(task), _explained_errors():
         if store is None:
@@ -141,10 +133,10 @@ def _explained_errors() -> Iterator[None]:
     try:
         yield
     except RuntimeError as error:
-        found = _RAISED.search(str(error))
-        if found is None:
+        raised = _RAISED.search(str(error))
+        if raised is None:
             raise
-        what = found[1].rstrip(".")
+        what = raised[1].rstrip(".")
         raise RuntimeError(
             f"predict raised an error in a run, which ends the sweep: {what}. Let such "
             "a run fail by its outcome, which touches no other: return the "
@@ -165,32 +157,32 @@ def _in_memory(plan: Plan, runs: SweptParameters) -> Sweep:
         own = share.runs(total, chunk)
     kept = KeptInMemory(len(own), plan.shapes)
     stats = plan.compute(own, kept.keep, layouts=layouts, chunk=chunk)
-    found = kept.found
+    outcomes = kept.outcomes
     if share is not None and share.is_of_hosts:
         assert chunk is not None
-        found = gathered(found, share, total, chunk)
+        outcomes = gathered(outcomes, share, total, chunk)
         own = np.arange(total)
     parameters = {path: values[own] for path, values in runs.parameters.items()}
-    return _as_sweep(plan, parameters, found, stats, own)
+    return _as_sweep(plan, parameters, outcomes, stats, own)
 
 
 def _as_sweep(
     plan: Plan,
     parameters: dict[str, np.ndarray],
-    found: RunOutcome,
+    outcomes: RunOutcome,
     stats: Any,
     runs: np.ndarray,
 ) -> Sweep:
-    error = found.error
+    error = outcomes.error
     if plan.task.error_estimate and error is None:
-        error = np.full(len(jax.tree.leaves(found.status)[0]), np.nan)
+        error = np.full(len(jax.tree.leaves(outcomes.status)[0]), np.nan)
     return Sweep(
         parameters,
-        found.outputs,
-        found.status,
+        outcomes.outputs,
+        outcomes.status,
         stats,
         error,
-        derivative=found.derivative,
+        derivative=outcomes.derivative,
         differentiated=plan.differentiated,
         runs=runs,
     )
@@ -204,7 +196,7 @@ def _in_store(plan: Plan, runs: SweptParameters, path: Any) -> Sweep:
         computed = np.concatenate([store.sample(todo), todo])
         stats = plan.compute(
             computed,
-            lambda places, found: store.keep(computed[places], found),
+            lambda places, outcomes: store.keep(computed[places], outcomes),
             layouts=[store.layout],
             chunk=store.chunk,
             before=(len(own) - len(computed), store.failed),

@@ -5,14 +5,9 @@ import os
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy as np
-
+from .. import _tuning
 from .._progress import progress_text, show_line
-
-
-#: Bytes of a chunk that is stored: those of 10^5 runs of 20 kB take 0.6 GB in all with
-#: it, 1.9 GB with 1 GiB, and no longer.
-_STORED = 2**27
+from .._validation import count, one_of
 
 
 @dataclasses.dataclass(frozen=True)
@@ -57,25 +52,15 @@ class SweepOptions:
     chunk: Any = None
 
     def __post_init__(self) -> None:
-        for name, unit in (("memory", ", in bytes"), ("chunk", " of runs")):
-            value = getattr(self, name)
-            if value is not None and not is_positive_integer(value):
-                raise ValueError(
-                    f"{name} must be a positive integer{unit}, got {value!r}"
-                )
-        if not (isinstance(self.progress, bool | None) or callable(self.progress)):
+        for name, value in (("memory", self.memory), ("chunk", self.chunk)):
+            if value is not None:
+                count(name, value)
+        one_of("retry", self.retry, (None, "failed"))
+        index, parts = (0, 1) if self.part is None else self.part
+        if not 0 <= count("part", index, 0) < count("part", parts):
             raise ValueError(
-                "progress must be True, False or a function of the state, got "
-                f"{self.progress!r}"
-            )
-        if self.retry not in (None, "failed"):
-            raise ValueError(f"retry must be 'failed' or None, got {self.retry!r}")
-        if self.part is not None:
-            _check_part(self.part)
-        if self.engine is not None and not hasattr(self.engine, "submit"):
-            raise ValueError(
-                "engine must be a dask.distributed.Client(...), got "
-                f"{type(self.engine).__name__}"
+                f"part must be (i, n) with i from 0 to n - 1, got {self.part}; the "
+                "first of 16 jobs is (0, 16), the last (15, 16)"
             )
 
     def show(self, state: dict[str, Any]) -> None:
@@ -105,30 +90,12 @@ class SweepOptions:
         stats = devices[0].memory_stats()
         if stats and "bytes_limit" in stats:
             return stats["bytes_limit"] // 2
-        most = _STORED if stored else 2**30
+        most = _tuning.STORED_MEMORY if stored else 2**30
         return min(most, _physical_memory() // 4) // len(devices)
 
 
 def _done(state: dict[str, Any]) -> str:
     return f"{state['done']} of {state['runs']} runs"
-
-
-def _check_part(part: Any):
-    pair = isinstance(part, tuple | list) and len(part) == 2
-    if not pair or not all(
-        isinstance(x, int | np.integer) and not isinstance(x, bool) for x in part
-    ):
-        raise ValueError(f"part must be (i, n), two integers, got {part!r}")
-    if not 0 <= part[0] < part[1]:
-        raise ValueError(
-            f"part must be (i, n) with i from 0 to n - 1, got {tuple(part)}; the first "
-            "of 16 jobs is (0, 16), the last (15, 16)"
-        )
-
-
-def is_positive_integer(x: Any) -> bool:
-    """Whether `x` counts something."""
-    return isinstance(x, int | np.integer) and not isinstance(x, bool) and bool(x > 0)
 
 
 def _physical_memory() -> int:

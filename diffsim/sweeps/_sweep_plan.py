@@ -9,23 +9,18 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .._primitives import ClosedJaxpr
-from ._batch_axis import equations_left_to_vmap
-from ._batching import BatchLayout, Task, batch_layouts
+from .. import _tuning
+from .._jaxpr._batch_axis import equations_left_to_vmap
+from .._jaxpr._tracing import ClosedJaxpr
+from ._batching import BatchLayout, Task
 from ._chunked_run import Chunks
 from ._dask_engine import by_dask
+from ._layout_choice import batch_layouts, complete_in_fastest
 from ._run_derivative import Differentiated
 from ._sweep_options import SweepOptions
 from ._sweep_result import RunOutcome
 from ._swept_parameters import Rows
 
-
-#: Chunks that a sweep is divided into for stores and parts, about, and the most bytes
-#: and runs of one: a job that is killed loses one, and to write one takes some
-#: milliseconds.
-_CHUNKS, _MOST_BYTES, _MOST_RUNS = 128, 2**26, 2**16
-#: Chunks hold whole tiles that are not larger; of wider ones there are so many chunks.
-_WHOLE_TILE, _WIDE_CHUNKS = 64, 16
 
 Keep = Callable[[np.ndarray, RunOutcome], None]
 
@@ -77,12 +72,14 @@ class Plan:
             return min(self.options.chunk, self.table.runs)
         leaves = jax.tree.leaves(self.shapes)
         size = sum(x.dtype.itemsize * int(np.prod(x.shape)) for x in leaves)
-        most = max(1, min(_MOST_RUNS, _MOST_BYTES // max(1, size)))
-        chunk = min(most, -(-self.table.runs // _CHUNKS))
-        if tile <= min(_WHOLE_TILE, most):
+        fitting = _tuning.MOST_STORED_BYTES // max(1, size)
+        most = max(1, min(_tuning.MOST_CHUNK_RUNS, fitting))
+        chunk = min(most, -(-self.table.runs // _tuning.STORED_CHUNKS))
+        if tile <= min(_tuning.WHOLE_TILE, most):
             chunk = -(-chunk // tile) * tile
         else:  # of a GPU, which few runs leave idle
-            chunk = max(chunk, min(most, tile, -(-self.table.runs // _WIDE_CHUNKS)))
+            wide = -(-self.table.runs // _tuning.WIDE_CHUNKS)
+            chunk = max(chunk, min(most, tile, wide))
         return min(chunk, self.table.runs)
 
     def compute(
@@ -138,7 +135,7 @@ class Plan:
             }
 
         chunks.sizes.compiling = lambda: options.compiling(state())
-        layout = chunks.complete(layouts, lambda: options.show(state()))
+        layout = complete_in_fastest(chunks, layouts, lambda: options.show(state()))
         return stats | {
             "batch": layout.tile,
             "order": layout.order,

@@ -11,9 +11,9 @@ import numpy as np
 import optimistix
 from jaxtyping import Array
 
+from .._jaxpr._tracing import explain_tracer_errors
 from .._linalg import largest_difference
 from .._results import RESULTS, failures_as_nan, is_finite
-from .._tracer_errors import explain_tracer_errors
 from .._types import PyTree
 from ..simulations import Trajectory, refined_steps
 
@@ -41,17 +41,17 @@ def sweep_outcome(
     """
     with failures_as_nan(), explain_tracer_errors("predict", predict):
         returned = predict(model)
-    found = jax.tree.leaves(returned, is_leaf=_has_result)
-    if not found:
+    leaves = jax.tree.leaves(returned, is_leaf=_has_result)
+    if not leaves:
         raise ValueError(
             f"predict must return arrays or a Trajectory, got {returned!r:.60}, in "
             "which there are none; look whether its return is missing"
         )
     status: Any = RESULTS.successful
-    for solved in filter(_has_result, found):
+    for solved in filter(_has_result, leaves):
         earlier = jnp.asarray(status != RESULTS.successful)
         status = RESULTS.where(earlier, status, _result_of(solved))
-    usable = jnp.asarray(status != RESULTS.successful) | is_finite(numbers_in(found))
+    usable = jnp.asarray(status != RESULTS.successful) | is_finite(numbers_in(leaves))
     status = RESULTS.where(usable, status, RESULTS.prediction_not_finite)
     return jax.tree.map(_keep, returned, is_leaf=_is_trajectory), status
 
@@ -76,7 +76,7 @@ def solver_error(
 def numbers_in(outputs: PyTree) -> PyTree:
     """The outputs themselves; of trajectories the states, of solutions the solution."""
 
-    def one(x):
+    def numbers(x):
         match x:
             case Trajectory():
                 return x.states
@@ -86,7 +86,7 @@ def numbers_in(outputs: PyTree) -> PyTree:
                 return x.value
         return x
 
-    return jax.tree.map(one, outputs, is_leaf=_has_result)
+    return jax.tree.map(numbers, outputs, is_leaf=_has_result)
 
 
 def _has_result(x: Any) -> bool:
@@ -124,24 +124,26 @@ def _array(x: Any) -> Array:
     )
 
 
-def failures_in(found: RunOutcome) -> int:
+def failures_in(outcomes: RunOutcome) -> int:
     """How many runs failed."""
-    return int(np.sum(np.asarray(found.status != RESULTS.successful)))
+    return int(np.sum(np.asarray(outcomes.status != RESULTS.successful)))
 
 
 class KeptInMemory:
     """Arrays with a leading axis for `runs` runs, filled as these are done."""
 
     def __init__(self, runs: int, shapes: RunOutcome):
-        self.found: RunOutcome = jax.tree.map(
+        self.outcomes: RunOutcome = jax.tree.map(
             lambda x: np.empty((runs, *x.shape), x.dtype), shapes
         )
 
-    def keep(self, runs: np.ndarray, found: RunOutcome):
+    def keep(self, runs: np.ndarray, outcomes: RunOutcome):
         """Take over the outcomes of some runs, by their numbers."""
         # A slice is copied in one go.
         first, last = runs[0], runs[-1]
         in_a_row = len(runs) == last - first + 1 and bool(np.all(np.diff(runs) == 1))
         here = slice(first, last + 1) if in_a_row else runs
-        for all_, new in zip(*map(jax.tree.leaves, (self.found, found)), strict=True):
+        for all_, new in zip(
+            *map(jax.tree.leaves, (self.outcomes, outcomes)), strict=True
+        ):
             all_[here] = new

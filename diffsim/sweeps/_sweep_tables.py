@@ -42,13 +42,13 @@ def sweep_dataset(of: Tabled, axes: AbstractStateAxes | None) -> "xarray.Dataset
             along["parameter_2"] = names
     status = _code(of.outcome.status)
     runs = {"run": np.arange(len(status)) if of.runs is None else of.runs}
-    found = dataset(
+    table = dataset(
         _merged(outputs, derivatives, {"status": (("run",), status)}),
         _merged(places, along, runs, _parameters(of), _about_runs(of)),
         {},
     )
-    found["status"].attrs |= status_attributes()
-    return found
+    table["status"].attrs |= status_attributes()
+    return table
 
 
 def status_attributes() -> dict[str, Any]:
@@ -110,10 +110,10 @@ def sbi_arrays(of: Tabled) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 def _about_runs(of: Tabled) -> dict[str, Variable]:
     status = _code(of.outcome.status)
-    about = {"successful": (("run",), status == _code(RESULTS.successful))}
+    columns = {"successful": (("run",), status == _code(RESULTS.successful))}
     if of.outcome.error is not None:
-        about["error_estimate"] = ("run",), of.outcome.error
-    return about
+        columns["error_estimate"] = ("run",), of.outcome.error
+    return columns
 
 
 def _merged(*parts: dict[str, Any]) -> dict[str, Any]:

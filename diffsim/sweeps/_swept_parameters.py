@@ -137,16 +137,16 @@ def _table(
 
 def _apart(chosen: Selection, whole: set[LeafSelection]) -> tuple[Selection, Selection]:
     """The parts of floats and of integers."""
-    names, found = iter(chosen.names), ([], [])
+    names, kinds = iter(chosen.names), ([], [])
     for part in chosen.parts:
         own = tuple(next(names) for _ in range(part.size))
-        found[part in whole].append((part, own))
+        kinds[part in whole].append((part, own))
     floats, integers = (
         Selection(
             tuple(part for part, _ in kind),
             tuple(name for _, own in kind for name in own),
         )
-        for kind in found
+        for kind in kinds
     )
     return floats, integers
 
@@ -165,21 +165,11 @@ def _without_keys(model: PyTree, keys: tuple[tuple[int, Any], ...]) -> PyTree:
     return unflatten(leaves)
 
 
-def as_numpy(name: str, values: Any) -> np.ndarray:
-    """The values as an array; a sentence for lists whose lengths differ."""
-    try:
-        return np.asarray(values)
-    except ValueError:
-        raise ValueError(
-            f"{name} must be an array, or lists of the same lengths, got {values!r:.60}"
-        ) from None
-
-
 def _real(path: str, values: Any) -> np.ndarray:
     check_unitless(f"over[{path!r}]", values)
     if is_key(values):
         values = jax.random.key_data(values)
-    array = as_numpy(f"over[{path!r}]", as_jax_takes(f"over[{path!r}]", values))
+    array = np.asarray(as_jax_takes(f"over[{path!r}]", values))
     if array.dtype.kind not in "fiu":
         raise ValueError(f"over[{path!r}] must be real numbers, got {array.dtype}")
     if array.ndim == 0 or len(array) == 0:

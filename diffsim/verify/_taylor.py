@@ -9,8 +9,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from .._jaxpr._tracing import explain_tracer_errors
 from .._text_table import MOST_ROWS, Block, Table, text_representation, verdict
-from .._tracer_errors import explain_tracer_errors
 from .._validation import one_of
 from ._functional import Functional
 from ._leaves import Leaves, float_outputs, random_directions

@@ -9,8 +9,8 @@ import pytest
 from rows import first_plain
 
 from diffsim import nbody
-from diffsim.nbody._forces._direct_sum import FEW
-from diffsim.sweeps._batch_last import batch_last
+from diffsim._jaxpr._batch_last import batch_last
+from diffsim._tuning import BODIES_BY_PAIRS
 
 
 @jax.jit
@@ -135,7 +135,7 @@ def test_derivatives_in_blocks_are_those_along_imaginary_steps():
 
 @pytest.mark.parametrize("order", ["first", "last"])
 @pytest.mark.parametrize(
-    "massive", first_plain([4, 5, *sorted({1, 8} | FEW - {4, 5})], 2)
+    "massive", first_plain([4, 5, *sorted({1, 8} | BODIES_BY_PAIRS - {4, 5})], 2)
 )
 def test_systems_side_by_side_match_the_plain_formula(massive, order):
     """Where systems lie side by side each pair of few bodies is worked out once."""

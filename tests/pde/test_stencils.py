@@ -5,9 +5,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from diffsim._jaxpr._materialize import materialize
 from diffsim.pde import Dirichlet, Inflow, Neumann, Outflow, Robin
 from diffsim.pde._boundaries import SignedReflection
-from diffsim.pde._materialize import materialize
 from diffsim.pde._stencils import average, difference, divergence, face_neighbors
 
 

@@ -9,7 +9,7 @@ from rows import first_plain
 
 import diffsim as ds
 from diffsim import integrators, pde
-from diffsim._jit._dependence import depends_on_first
+from diffsim._jaxpr._inspection import depends_on_first
 
 
 GRID = pde.Grid(64)

@@ -8,7 +8,7 @@ import pytest
 from rows import first_plain
 
 from diffsim import integrators, nbody, problems
-from diffsim._primitives import closure_convert
+from diffsim._jaxpr._tracing import closure_convert
 from diffsim._results import RESULTS
 from diffsim._validation import is_traced
 from diffsim.simulations import AbstractSimulation, Method, simulate

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from rows import first_plain
 
-from diffsim.simulations._integrate import _step
-from diffsim.simulations._integrate._step import weighted_sum
+from diffsim import _tuning
+from diffsim.simulations._integrate._runge_kutta import weighted_sum
 
 
 _WEIGHTS = jnp.asarray([0.3, -1.2, 0.5])
@@ -17,7 +17,7 @@ _WEIGHTS = jnp.asarray([0.3, -1.2, 0.5])
 @pytest.mark.parametrize("dtype", first_plain([np.complex128, np.float64, np.float32]))
 @pytest.mark.parametrize("many", [1, 10**9])
 def test_derivatives_by_the_rates_are_the_weights(many, dtype, shape, monkeypatch):
-    monkeypatch.setattr(_step, "_MANY", many)
+    monkeypatch.setattr(_tuning, "TANGENTS_OF_RATES_BY_MATRIX", many)
     rng = np.random.default_rng(0)
     weights = _WEIGHTS.astype(dtype)
     rates = jnp.asarray(rng.normal(size=(3, *shape))).astype(dtype)

@@ -8,11 +8,11 @@ import pytest
 from jax.interpreters import batching, mlir
 
 import diffsim as ds
-from diffsim._primitives import custom_derivative
-from diffsim.sweeps import _batch_axis, _jaxpr_inspection
-from diffsim.sweeps._batch_axis import equations_left_to_vmap, supports_batch_last
-from diffsim.sweeps._batch_last import batch_last
-from diffsim.sweeps._jaxpr_inspection import largest_in_loops
+from diffsim._jaxpr import _batch_axis, _inspection
+from diffsim._jaxpr._batch_axis import equations_left_to_vmap, supports_batch_last
+from diffsim._jaxpr._batch_last import batch_last
+from diffsim._jaxpr._inspection import largest_in_loops
+from diffsim._jaxpr._primitives import custom_derivative
 
 
 _RATES = np.random.default_rng(0).uniform(0.5, 1.5, (7, 3))
@@ -196,9 +196,7 @@ def _of_few_numbers(row):
 def _carried_by_elements(function):
     """Shapes of what each loop carries."""
     closed = jax.make_jaxpr(batch_last(function, by_elements=True))(_RATES.T)
-    loops = [
-        e for e in _jaxpr_inspection.equations(closed) if e.primitive.name == "scan"
-    ]
+    loops = [e for e in _inspection.equations(closed) if e.primitive.name == "scan"]
     return [{v.aval.shape for v in eqn.outvars} for eqn in loops]
 
 
@@ -283,7 +281,7 @@ def test_operations_with_unknown_parameters_are_batched_by_vmap(monkeypatch):
         _batch_axis, "_SHAPES", dict.fromkeys(_batch_axis._SHAPES, frozenset())
     )
     _assert_equals_vmap(_operations)
-    monkeypatch.setattr(_jaxpr_inspection, "_SCAN_PARAMETERS", frozenset(["jaxpr"]))
+    monkeypatch.setattr(_inspection, "_SCAN_PARAMETERS", frozenset(["jaxpr"]))
     jaxpr = jax.make_jaxpr(_leapfrog)(_RATES[0])
     assert equations_left_to_vmap(jaxpr)["scan of unknown structure"] == 1
     for function in (_leapfrog, _nested, _operations):
@@ -310,9 +308,7 @@ def test_loop_independent_of_the_batch_is_not_batched():
 
 def test_branch_of_all_runs_stays_one():
     jaxpr = jax.make_jaxpr(batch_last(_branching))(jnp.asarray(_RATES.T))
-    conds = [
-        e for e in _jaxpr_inspection.equations(jaxpr) if e.primitive.name == "cond"
-    ]
+    conds = [e for e in _inspection.equations(jaxpr) if e.primitive.name == "cond"]
     assert [eqn.invars[0].aval.shape for eqn in conds] == [(), (), ()]
     # A number that no run changes.
     assert conds[-1].outvars[0].aval.shape == ()

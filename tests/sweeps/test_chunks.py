@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 
 from diffsim.sweeps import SweepOptions, _chunk_memory, _chunked_run, sweep
-from diffsim.sweeps._batching import BatchLayout, Task, batch_layouts
+from diffsim.sweeps._batching import BatchLayout, Task
 from diffsim.sweeps._chunked_run import Chunks
+from diffsim.sweeps._layout_choice import batch_layouts, complete_in_fastest
 from diffsim.sweeps._swept_parameters import Rows, swept_parameters
 
 
@@ -112,7 +113,7 @@ def test_overhead_of_an_empty_chunk_is_not_counted_as_run_time(monkeypatch):
         BatchLayout("first", 64),
         BatchLayout("single", 1),
     ]
-    assert chunks.complete(candidates, lambda: None) == candidates[0]
+    assert complete_in_fastest(chunks, candidates, lambda: None) == candidates[0]
     assert set(chunks.sizes.sizes) == {candidates[0]}
 
 
@@ -133,7 +134,7 @@ def test_timing_noise_of_an_empty_chunk_does_not_choose_the_layout(monkeypatch):
     slow.lower = run_tiles.lower
     monkeypatch.setattr(_chunk_memory, "run_tiles", slow)
     candidates = [BatchLayout("first", 16), BatchLayout("single", 1)]
-    assert chunks.complete(candidates, lambda: None) == candidates[0]
+    assert complete_in_fastest(chunks, candidates, lambda: None) == candidates[0]
 
 
 def test_chunk_size_is_extrapolated_linearly_from_two_measurements():
@@ -280,13 +281,13 @@ _A, _B, _C = BatchLayout("last", 8), BatchLayout("first", 8), BatchLayout("singl
 
 def test_fastest_layout_is_used_for_long_sweeps(monkeypatch):
     chunks, used = _with_speeds(monkeypatch, {_A: 1.0, _B: 0.2, _C: 3.0})
-    assert chunks.complete([_A, _B, _C], lambda: None) == _B
+    assert complete_in_fastest(chunks, [_A, _B, _C], lambda: None) == _B
     assert set(used[3:]) == {_B}
 
 
 def test_short_sweeps_compile_one_layout_only(monkeypatch):
     chunks, used = _with_speeds(monkeypatch, {_A: 1e-3, _B: 1e-4, _C: 1e-4})
-    assert chunks.complete([_A, _B, _C], lambda: None) == _A
+    assert complete_in_fastest(chunks, [_A, _B, _C], lambda: None) == _A
     assert set(used) == {_A}
 
 

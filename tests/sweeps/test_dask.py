@@ -87,8 +87,3 @@ def test_function_that_cannot_be_pickled_raises_value_error():
 
     with pytest.raises(ValueError, match=r"cannot be pickled .*lock"):
         sweep(predict, jnp.ones(1), _OVER, options=SweepOptions(engine=_NoClient()))
-
-
-def test_what_is_no_client_raises_value_error():
-    with pytest.raises(ValueError, match=r"engine must be a dask\.distributed\.Client"):
-        SweepOptions(engine="tcp://localhost:8786")

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import diffsim as ds
-from diffsim import integrators, problems
+from diffsim import _tuning, integrators, problems
 from diffsim.sweeps import _run_derivative, sweep
 
 
@@ -37,7 +37,7 @@ def _exact():
 @pytest.mark.parametrize("batch", ["auto", None, 1])
 @pytest.mark.parametrize("reverse", [False, True])
 def test_jacobian_is_that_of_the_closed_form(batch, reverse, monkeypatch):
-    monkeypatch.setattr(_run_derivative, "_REVERSE", 0 if reverse else 4)
+    monkeypatch.setattr(_tuning, "RUNS_OF_REVERSE_MODE", 0 if reverse else 4)
     found = sweep(_curve, _MODEL, _OVER, batch=batch, derivative="jacobian")
     outputs, by_b, by_a = _exact()
     np.testing.assert_allclose(found.outputs, outputs, rtol=1e-13)

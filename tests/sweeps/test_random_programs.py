@@ -5,8 +5,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from diffsim.sweeps._batch_axis import supports_batch_last
-from diffsim.sweeps._batch_last import batch_last
+from diffsim._jaxpr._batch_axis import supports_batch_last
+from diffsim._jaxpr._batch_last import batch_last
 
 
 _RUNS, _SIZE = 5, 6

@@ -371,10 +371,6 @@ def test_distributions_of_numpyro_and_distrax_are_sampled():
 
 
 INVALID = {
-    "no mapping": (["a"], "free must map paths to ranges.* got list"),
-    "nothing": ({}, "free must map paths to ranges"),
-    "no path": ({0: (0.0, 1.0)}, "free must be keyed by paths.* got 0"),
-    "empty path": ({"": (0.0, 1.0)}, "free must be keyed by paths"),
     "a number": ({"a": 1.0}, r"free\['a'\] must be a range: a pair.* got 1.0"),
     "a class": ({"a": RayleighByKey}, "must be a range: a pair.* got <class"),
     "discrete": ({"a": scipy.stats.randint(0, 5)}, "must be a range: a pair"),
@@ -387,16 +383,10 @@ INVALID = {
     "NaN": ({"a": (np.nan, 1.0)}, "must have lower < upper"),
     "reversed": ({"a": (1.0, 0.0)}, "must have lower < upper, got lower 1.0 and upper"),
     "a point": ({"a": ([0.0, 1.0], 1.0)}, "must have lower < upper"),
-    "shapes": ({"a": (np.zeros(2), np.ones(3))}, r"shapes must broadcast.* \(2,\)"),
-    "shape of prior": (
-        {"a": ds.Free(prior=(np.zeros(2), 1.0), bounds=(np.zeros(3), 1.0))},
-        "shapes must broadcast",
-    ),
-    "no numbers": ({"a": (np.zeros(0), 1.0)}, "range of no numbers"),
     "log of zero": ({"a": ds.Free(None, "log", (0.0, 1.0))}, "lower > 0"),
     "outside of the transform": (
         {"a": ds.Free(None, "log", (-2.0, -1.0), (0.0, 1.0))},
-        r"bounds must overlap \(0.0, inf\), where the transform is defined",
+        r"must have lower < upper within \(0.0, inf\), where the transform is defined",
     ),
     "tied": ({"a": (0.0, 1.0), "b": ds.Free(tied="a")}, r"free\['b'\] is tied"),
     "list": ({"a": ds.Free(prior=[(0.0, 1.0)], bounds=([0.0] * 2, 1.0))}, "each entry"),
@@ -431,8 +421,6 @@ def test_points_of_a_prior_without_quantile_function_raise_value_error(sample, p
 
 def test_draws_that_cannot_be_made_raise_value_error():
     for prior, message in (
-        (Rayleigh(), r"Rayleigh must have sample\(key"),
-        (scipy.stats.multivariate_normal([0.0, 0.0]), r".* must have sample\(key"),
         (RayleighOfWrongShape(), r"sample\(key, \(1000,\)\).* must have shape \(1000,"),
         (ds.Free(prior=RayleighByKey(), bounds=(8, 9)), "fewer than one draw in 100"),
     ):

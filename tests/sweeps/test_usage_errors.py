@@ -14,7 +14,7 @@ SAMPLES = (sweeps.latin_hypercube, sweeps.sobol, sweeps.from_prior)
 SINGLE, SMALL = jnp.array(1.0, jnp.float32), {"small": jnp.array(1, jnp.int8)}
 DEVICE, KEYS = jax.devices()[0], jax.random.split(jax.random.key(7))
 NOTHING = r"predict must .*none; .* return is missing"
-KIND = r"options must be a sweeps.SweepOptions\(...\), got"
+KIND = r"options must be an object such as sweeps.SweepOptions\(\), got"
 BEYOND = r"over\['value'\] has .* in float32, the type"
 
 
@@ -36,15 +36,15 @@ def inside(x):
 @table(
     of(
         lambda runs, sample: sample({"a": (0.0, 1.0)}, runs, seed=0),
-        (0, "runs must be a positive integer, got 0"),
-        (2.5, "runs must be a positive integer, got 2.5"),
-        (True, "runs must be a positive integer"),
+        (0, "runs must be a whole number from 1, got 0"),
+        (2.5, "runs must be a whole number from 1, got 2.5"),
+        (True, "runs must be a whole number from 1"),
     ),
     of(
         lambda seed, sample: sample({"a": (0.0, 1.0)}, 4, seed=seed),
-        (-1, "seed must be a nonnegative integer, got -1"),
-        (0.5, "seed must be a nonnegative integer, got 0.5"),
-        (None, "seed must be a nonnegative integer, got None"),
+        (-1, "seed must be a whole number from 0, got -1"),
+        (0.5, "seed must be a whole number from 0, got 0.5"),
+        (None, "seed must be a whole number from 0, got None"),
     ),
 )
 def test_mistake_in_any_sample_raises_value_error(sample, call, words):
@@ -83,11 +83,11 @@ def test_mistake_in_any_sample_raises_value_error(sample, call, words):
     ),
     of(
         options(swept),
-        ({"batch": 0}, "batch must be 'auto', None or a positive int"),
-        ({"batch": -1}, "batch must be 'auto', None or a positive int"),
-        ({"batch": 2.5}, "batch must be 'auto', None or a positive int"),
-        ({"batch": "all"}, "batch must be 'auto', None or a positive int"),
-        ({"batch": True}, "batch must be 'auto', None or a positive int"),
+        ({"batch": 0}, "batch must be a whole number from 1"),
+        ({"batch": -1}, "batch must be a whole number from 1"),
+        ({"batch": 2.5}, "batch must be a whole number from 1"),
+        ({"batch": "all"}, "batch must be a whole number from 1"),
+        ({"batch": True}, "batch must be a whole number from 1"),
         ({"options": inference.FitOptions()}, KIND),
         ({"options": SweepOptions}, KIND),
         ({"options": {"memory": 1}}, KIND),
@@ -114,23 +114,15 @@ def test_mistake_in_any_sample_raises_value_error(sample, call, words):
     ),
     of(
         lambda memory: SweepOptions(memory=memory),
-        (0, "memory must be a positive integer, in bytes"),
-        (2e9, "memory must be a positive integer, in bytes"),
-        ("x", "memory must be a positive integer, in bytes"),
+        (0, "memory must be a whole number from 1"),
+        (2e9, "memory must be a whole number from 1"),
+        ("x", "memory must be a whole number from 1"),
     ),
     of(
         lambda part: SweepOptions(part=part),
         ((2, 2), r"part must be .* with i from 0 to n - 1"),
-        ((-1, 2), r"part must be .* with i from 0 to n - 1"),
-        ((0, 0), r"part must be .* with i from 0 to n - 1"),
-    ),
-    of(
-        sweeps.grid,
-        (None, "at least one axis"),
-        ({"a": 1.0}, "shape"),
-        ({"a": []}, "at least one value"),
-        ({"a": [[1.0], [1.0, 2.0]]}, "grid axis 'a' must be an array, or lists of t"),
-        (["a"], "needs a mapping of paths to values, got list"),
+        ((-1, 2), "part must be a whole number from 0, got -1"),
+        ((0, 0), "part must be a whole number from 1, got 0"),
     ),
     [
         (lambda: sweeps.grid({"a": [1.0]}, a=[1.0]), "as keywords"),
@@ -143,10 +135,6 @@ def test_mistake_in_any_sample_raises_value_error(sample, call, words):
         "from -128 to 127, as that leaf",
         lambda: kinds({"m": [1, 2]}, lambda m: 1.0 * m["m"], derivative="gradient"),
         "only integers or keys",
-        lambda: sweeps.sobol({"a": (np.zeros(30_000), 1.0)}, 4, seed=0),
-        r"at most 21201 numbers.* got 30000",
-        lambda: jax.jit(lambda x: sweeps.sobol({"a": (0.0, x)}, 4, seed=0))(1.0),
-        "free is traced",
     ),
 )
 def test_mistake_raises_value_error(call, words):

@@ -8,17 +8,13 @@ from jax.flatten_util import ravel_pytree
 from jax.lax.linalg import lu as lu_of, triangular_solve
 from jaxtyping import Array, Float
 
+from ... import _tuning
 from ..._linalg import matmul
 from ._linear_solver import (
     AbstractLinearSolver,
     direct_solution,
     matrix_of,
 )
-
-
-#: Rows up to which matrices are inverted in closed form. Above this LAPACK is faster;
-#: below it a call for each matrix costs ten times as much.
-_SMALL = 3
 
 
 class Dense(AbstractLinearSolver):
@@ -60,7 +56,7 @@ def factorize(matrix: Array) -> tuple[Array, ...]:
     columns, a pivot below rounding there is zero.
     """
     size = matrix.shape[-1]
-    if size <= _SMALL:
+    if size <= _tuning.ROWS_IN_CLOSED_FORM:
         return (_inverse(matrix),)
     # Held, for no answer depends on scales, and the derivative of a maximum is not a
     # number where it is computed anew and rounded in another way.

@@ -8,9 +8,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from ..._jaxpr._tracer_errors import FORWARD_ONLY, REVERSE_ONLY, UNROLL
 from ..._jit._fresh_jit import reading
 from ..._linalg import matmul
-from ..._tracer_errors import FORWARD_ONLY, REVERSE_ONLY, UNROLL
 from ..._types import PyTree
 from ..._validation import count, is_traced, one_of
 from .._fit_diagnosis import explain_swapped

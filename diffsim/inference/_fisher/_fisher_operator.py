@@ -12,12 +12,12 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, ArrayLike, Float
 
+from ..._jaxpr._tracer_errors import FORWARD_ONLY, REVERSE_ONLY, UNROLL
 from ..._jit._fresh_jit import fresh_jit, reading
 from ..._linalg import matmul
 from ..._progress import clear_line, progress_text, show_line
 from ..._results import RESULTS
 from ..._text_table import html_representation, text_representation
-from ..._tracer_errors import FORWARD_ONLY, REVERSE_ONLY, UNROLL
 from ..._validation import array_of, as_floating, count, is_traced, positive, scalar
 from .._posterior import Compared, Posterior, explain_derivatives
 from .._report import KINDS, count_noun

@@ -8,7 +8,7 @@ import jax
 import numpy as np
 from jaxtyping import Array
 
-from ..._tracer_errors import explain_tracer_errors
+from ..._jaxpr._tracing import explain_tracer_errors
 from ..._types import PyTree
 from ..._validation import as_floating, as_vector, function_of, is_traced
 from ._covariance import AbstractCovariance

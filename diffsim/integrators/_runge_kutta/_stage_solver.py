@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
-from ..._primitives import closure_convert
+from ..._jaxpr._tracing import closure_convert
 from ..._types import PyTree
 from ...implicit import AbstractLinearSolver
 from ._simplified_newton import (

@@ -8,14 +8,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
+from ... import _tuning
 from ..._types import PyTree
 from ...simulations import AbstractSplittingSolver
-
-
-#: Stages that are written out. A loop of more takes as long to run, and of KahanLi8 and
-#: five bodies a sixteenth to compile: a gradient 0.44 s for 7.0, a Jacobian 0.24 s for
-#: 5.7.
-_FEW_STAGES = 4
 
 
 class AbstractSymplecticSolver(AbstractSplittingSolver):
@@ -52,7 +47,7 @@ class AbstractSymplecticSolver(AbstractSplittingSolver):
             return terms.second(middle, y, second * length, args), None
 
         stages = np.stack([starts, firsts[:-1], weights], axis=1)
-        if weights.size > _FEW_STAGES:
+        if weights.size > _tuning.SUBSTEPS_WRITTEN_OUT:
             y, _ = jax.lax.scan(one, y, jnp.asarray(stages, jnp.result_type(length)))
         else:
             for stage in stages.tolist():

@@ -26,22 +26,18 @@ import jax.numpy as jnp
 from jax.custom_derivatives import SymbolicZero
 from jaxtyping import Array, Float
 
+from ... import _tuning
+from ..._jaxpr._primitives import (
+    AtOnce,
+    HashablePartial,
+    LinearMapRules,
+    linear,
+    one_or_many,
+)
 from ..._linalg import matmul
-from ..._primitives import AtOnce, HashablePartial, LinearMapRules, linear, one_or_many
 from . import _blocked_direct_sum as blocked
 from ._blocked_direct_sum import Tangents, blocked_sum
 from ._unit_length import self_distance2
-
-
-#: Number of bodies up to which all pairs are formed at once. Measured on one core,
-#: million pairs a second at once / in blocks: 64: 128 / 140, 128: 127 / 360.
-_AT_ONCE = 64
-#: Numbers of bodies of which each pair is better worked out once, of systems that lie
-#: side by side. Measured on one core, leapfrog in the best tile, ns a step and system,
-#: that / all pairs at once: 3: 10 / 14, 5: 23 / 42, 10: 164 / 423, but 8, which fill
-#: vectors: 145 / 95. One system after a Kepler step loses half: XLA makes its places
-#: again for every pair.
-FEW = frozenset({2, 3, 4, 5, 6, 7, 9, 10, 11})
 
 
 @jax.custom_jvp
@@ -49,9 +45,9 @@ def mutual_sum(
     x: Float[Array, "3 massive"], gm: Float[Array, " massive"], eps2: Float[Array, ""]
 ) -> Float[Array, "3 massive"]:
     """Accelerations that the bodies at `x` give each other."""
-    if gm.size > _AT_ONCE:
+    if gm.size > _tuning.BODIES_AT_ONCE:
         return blocked_sum(x, x, gm, eps2)
-    if gm.size in FEW:
+    if gm.size in _tuning.BODIES_BY_PAIRS:
         return one_or_many(_sum_at_once, _sum_of_few, x, gm, eps2)
     return _sum_at_once(x, gm, eps2)
 
@@ -90,7 +86,7 @@ def field_sum(
     eps2: Float[Array, ""],
 ) -> Float[Array, "3 test_particle"]:
     """Accelerations of test particles `at` other places by the bodies at `x`."""
-    if gm.size > _AT_ONCE:
+    if gm.size > _tuning.BODIES_AT_ONCE:
         return blocked_sum(at, x, gm, eps2)
     d, r2 = displacements(at, x, eps2)
     return (gm * d / (r2 * jnp.sqrt(r2))).sum(2)
@@ -100,7 +96,7 @@ def _mutual_jvp(primals, tangents):
     x, gm, eps2 = primals
     moved = list(map(_nonzero_tangents, tangents))
     total = mutual_sum(x, gm, eps2)
-    if gm.size > _AT_ONCE:
+    if gm.size > _tuning.BODIES_AT_ONCE:
         move = Tangents(moved[0], *moved)
         return total, _rematerialized(blocked.mutual_tangent)(x, gm, eps2, move)
     maps = mutual_maps(moved, gm.size)
@@ -112,7 +108,7 @@ def _mutual_jvp(primals, tangents):
 def _field_jvp(primals, tangents):
     at, x, gm, eps2 = primals
     move = Tangents(*map(_nonzero_tangents, tangents))
-    rule = blocked.field_tangent if gm.size > _AT_ONCE else _field_tangent
+    rule = blocked.field_tangent if gm.size > _tuning.BODIES_AT_ONCE else _field_tangent
     return field_sum(at, x, gm, eps2), _rematerialized(rule)(at, x, gm, eps2, move)
 
 
@@ -160,12 +156,6 @@ def _softening_tangent(d, inverse2, s, gm, move: Tangents):
     return -1.5 * move.eps2 * (gm * s * inverse2 * d).sum(2)
 
 
-#: Tangents times pairs from which on the matrix is faster. Measured on one core, sums
-#: and matrix in µs: 15 tangents of 5 bodies (375) 2.0 and 1.6, 3 of 20 (1200) 4.5 and
-#: 7.0, 5 of 10 (500) 1.8 and 3.9, 15 of 10 (1500) 14 and 3.5, 5 of 20 (2000) 13 and 6.
-_MANY = 1500
-
-
 def displacements(at, x, eps2):
     """`d[:, i, j]` from `at[:, i]` to source j, and its softened square."""
     d = x[:, None, :] - at[:, :, None]
@@ -188,7 +178,7 @@ def mutual_maps(moved: Sequence[Array | None], bodies: int) -> LinearMapRules:
         HashablePartial(rule, (which,))
         for rule in (_tangent, _cotangents, _many_tangents, _many_cotangents)
     )
-    least = max(2, -(-_MANY // bodies**2))
+    least = max(2, -(-_tuning.TANGENTS_OF_PAIRS_BY_MATRIX // bodies**2))
     return LinearMapRules(
         one,
         back,

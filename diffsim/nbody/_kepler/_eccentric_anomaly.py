@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from ..._primitives import custom_derivative
+from ..._jaxpr._primitives import custom_derivative
 from ..._types import Numbers
 from ..._validation import check_broadcast, promote_to_common_dtype
 from ._kepler_arguments import check_where

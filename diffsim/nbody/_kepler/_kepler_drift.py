@@ -23,7 +23,12 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from ..._primitives import HashablePartial, LinearMapRules, custom_derivative, linear
+from ..._jaxpr._primitives import (
+    HashablePartial,
+    LinearMapRules,
+    custom_derivative,
+    linear,
+)
 from ._starters import correction
 from ._stumpff import stumpff_at_once, universal
 from ._universal_anomaly import ANOMALY_STEPS, anomaly_guess

@@ -15,12 +15,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from ... import _tuning
 from ..._linalg import matmul
-
-
-#: Numbers in a matrix up to which a product is written out as a sum: a call of a
-#: library takes as long in a loop of small kernels.
-_SMALL = 1024
 
 
 class Block(eqx.Module):
@@ -129,7 +125,7 @@ def _heliocentric(masses, gm, scale, *, diagonal):
 
 
 def _times(matrix: Array, x: Array) -> Array:
-    if matrix.size <= _SMALL:
+    if matrix.size <= _tuning.MATRIX_WRITTEN_OUT:
         return jnp.sum(matrix * x[:, None, :], 2)
     return matmul(x, matrix.T)
 

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from ..._tracer_errors import explain_tracer_errors
+from ..._jaxpr._tracing import explain_tracer_errors
 from ..._validation import as_floating, checked_return, finite, function_of, instance
 
 

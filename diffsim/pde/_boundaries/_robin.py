@@ -10,8 +10,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
+from ..._jaxpr._primitives import custom_derivative
+from ..._jaxpr._tracing import closure_convert
 from ..._linalg import machine_epsilon, matmul, max_norm
-from ..._primitives import closure_convert, custom_derivative
 from ..._types import Numbers
 from ..._validation import as_floating, is_traced, scalar, takes
 from ._boundary import (

@@ -11,6 +11,7 @@ import jax.numpy as jnp
 from jax.lax import slice_in_dim
 from jaxtyping import Array
 
+from ... import _tuning
 from ..._linalg import matmul
 from ..._types import PyTree
 from ..._validation import count
@@ -21,10 +22,6 @@ from ._helmholtz_operator import (
     operator_diagonal,
     typical_size,
 )
-
-
-#: Cells of the coarsest grid, whose matrix is made and inverted.
-_DENSE = 1024
 
 
 class Multigrid(AbstractPreconditioner):
@@ -86,12 +83,12 @@ class Multigrid(AbstractPreconditioner):
         last = system.shape
         while axes := halved_axes(last):
             last = tuple(n // 2 if i in axes else n for i, n in enumerate(last))
-        if math.prod(last) <= _DENSE:
+        if math.prod(last) <= _tuning.MOST_DENSE_CELLS:
             return ""
         return (
             f"Multigrid() halves a grid of shape {system.shape} down to {last}, which "
-            f"has more than {_DENSE} cells; take a shape with more factors of two, or "
-            "PreconditionedKrylov(FastDiagonalization())"
+            f"has more than {_tuning.MOST_DENSE_CELLS} cells; take a shape with more "
+            "factors of two, or PreconditionedKrylov(FastDiagonalization())"
         )
 
     def prepare(self, system: HelmholtzOperator) -> PyTree:
@@ -201,13 +198,9 @@ def _bound_ghosts(system: HelmholtzOperator) -> HelmholtzOperator:
     return eqx.tree_at(lambda s: s.walls, system, walls)
 
 
-#: Cells of a grid that is coarse enough: more levels only take time to compile.
-_FEW = 64
-
-
 def halved_axes(shape: tuple[int, ...]) -> tuple[int, ...]:
     """The axes along which cells are joined in pairs."""
-    enough = math.prod(shape) <= _FEW
+    enough = math.prod(shape) <= _tuning.COARSEST_CELLS
     return () if enough else tuple(i for i, n in enumerate(shape) if n % 2 == 0)
 
 

@@ -7,7 +7,7 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array
 
-from ..._tracer_errors import explain_tracer_errors
+from ..._jaxpr._tracing import explain_tracer_errors
 from ..._types import Numbers
 from ..._validation import (
     PositiveParameter,

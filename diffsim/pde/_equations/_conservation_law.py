@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
+from ..._jaxpr._materialize import materialize
 from ..._jit._fresh_jit import fresh_jit
 from ..._validation import positive
 from ...integrators import SSPRK3
@@ -29,7 +30,6 @@ from .._finite_volume import (
     Channels,
     reconstruct_both_sides,
 )
-from .._materialize import materialize
 from .._stencils import divergence
 from .._time_step import CFL
 from ._equation import AbstractFiniteVolumeEquation

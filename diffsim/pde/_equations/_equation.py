@@ -8,9 +8,9 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array
 
-from ..._jit._dependence import depends_on_first
+from ..._jaxpr._inspection import depends_on_first
+from ..._jaxpr._tracing import explain_tracer_errors
 from ..._results import check_signs
-from ..._tracer_errors import explain_tracer_errors
 from ..._validation import PositiveParameter, as_floating, checked_return
 from ...simulations import AbstractSplitFlows, Method, SplitFlows
 from .._boundaries import array_or_function

@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
+from ..._jaxpr._materialize import materialize
 from ..._types import Numbers
 from ..._validation import (
     PositiveParameter,
@@ -36,7 +37,6 @@ from .._finite_volume import (
     reconstruct_both_sides,
 )
 from .._grid import components
-from .._materialize import materialize
 from .._stencils import average, difference
 from ._conservation_law import (
     LEAST_SHARE,

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from ..._primitives import HashablePartial, LinearMapRules, linear
+from ..._jaxpr._primitives import HashablePartial, LinearMapRules, linear
 from .._boundaries import map_sides
 from .._elliptic import Kinds, apply_in_eigenbasis, eigenvectors
 from ._staggered_grid import Faces, StaggeredGrid

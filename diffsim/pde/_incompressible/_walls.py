@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from ..._tracer_errors import explain_tracer_errors
+from ..._jaxpr._tracing import explain_tracer_errors
 from ..._types import Numbers
 from ..._validation import checked_return, function_of, is_traced
 from .._boundaries import (

@@ -10,9 +10,9 @@ import jax.numpy as jnp
 import optimistix as optx
 from jaxtyping import Array, Bool
 
+from ..._jaxpr._tracing import closure_convert
 from ..._jit._fresh_jit import fresh_jit
 from ..._linalg import machine_epsilon, max_norm
-from ..._primitives import closure_convert
 from ..._results import RESULTS, is_finite, nan_unless, raise_if_failed, should_raise
 from ..._types import PyTree
 from ..._validation import function_of, instance, or_default, positive

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
-from ..._tracer_errors import explain_tracer_errors
+from ..._jaxpr._tracing import explain_tracer_errors
 from ..._types import PyTree
 from ..._validation import function_of
 

@@ -11,7 +11,8 @@ import jax.numpy as jnp
 from equinox import internal as loops
 from jaxtyping import Array, Int
 
-from ..._primitives import closure_convert, custom_derivative
+from ..._jaxpr._primitives import custom_derivative
+from ..._jaxpr._tracing import closure_convert
 from ..._types import PyTree
 from ..._validation import is_traced
 from .._integrate._plan import RunSpec

@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array
 
+from ... import _tuning
 from ..._results import RESULTS
 from ..._types import PyTree
 from .._elapsed_time import Epoch
@@ -103,17 +104,6 @@ class GridSteps(eqx.Module):
         return eqx.tree_at(lambda s: s.step.terms, self, terms)
 
 
-#: Steps written out per turn of the loop for one-evaluation solvers on small states:
-#: 5-body leapfrog gains 10 % forward and 15 % in the gradient, and 6 gain no more.
-_UNROLL, _SMALL = 5, 256
-
-#: XLA's runtime on CPUs passes kernels to its threads, a tenth of a microsecond each,
-#: unless those of a loop body are few or touch no buffer above this many bytes. Blocks
-#: keep what a derivative stores of small states below it (gradient of a 5-body leapfrog
-#: run: 0.47 against 0.64 us a step); less than four steps a block gain nothing.
-_AT_ONCE, _LEAST_BLOCK = 512, 4
-
-
 def scan_segments(
     grid: GridSteps,
     y0: PyTree[Array],
@@ -174,8 +164,9 @@ def unroll_factor(grid: GridSteps, y: PyTree[Array]) -> int:
     """Steps per turn of the loop, so that its overhead does not show."""
     # A Kepler step is long, to run and to compile.
     if isinstance(grid.step, SplittingStep):
-        small = sum(x.size for x in jax.tree.leaves(y)) <= _SMALL
-        return max(1, _UNROLL // grid.step.solver.evaluations) if small else 1
+        small = sum(x.size for x in jax.tree.leaves(y)) <= _tuning.NUMBERS_WRITTEN_OUT
+        most = _tuning.STEPS_WRITTEN_OUT if small else 1
+        return max(1, most // grid.step.solver.evaluations)
     return 1
 
 
@@ -218,9 +209,9 @@ def _segment_in_blocks(grid: GridSteps, carry, count, size: int, block: int):
 def _block_size(grid: GridSteps, y: PyTree[Array], size: int) -> int:
     """Steps in a block, 1 where blocks do not pay."""
     largest = max(x.size * x.dtype.itemsize for x in jax.tree.leaves(y))
-    block = _AT_ONCE // max(1, largest)
+    block = _tuning.BLOCK_BYTES // max(1, largest)
     pays = isinstance(grid.step, SplittingStep)
-    return block if pays and _LEAST_BLOCK <= block < size else 1
+    return block if pays and _tuning.LEAST_BLOCK <= block < size else 1
 
 
 def _scan_steps(grid: GridSteps, size: int, carry, count, *, unroll: int):

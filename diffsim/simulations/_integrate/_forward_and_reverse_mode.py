@@ -9,7 +9,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array
 
-from ..._primitives import LinearMapRules, closure_convert, custom_derivative, linear
+from ..._jaxpr._primitives import LinearMapRules, custom_derivative, linear
+from ..._jaxpr._tracing import closure_convert
 from ..._types import PyTree
 from ..._validation import is_traced
 

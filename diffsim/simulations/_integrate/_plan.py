@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from ..._jit._dependence import depends_on_first
+from ..._jaxpr._inspection import depends_on_first
 from ..._results import RESULTS, equals
 from ..._types import PyTree
 from ..._validation import is_traced

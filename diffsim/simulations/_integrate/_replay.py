@@ -16,8 +16,8 @@ import jax.numpy as jnp
 from equinox import internal as loops
 from jaxtyping import Array, Float, Int
 
-from ..._jit._dependence import outputs_made_of
-from ..._primitives import closure_convert
+from ..._jaxpr._inspection import reach
+from ..._jaxpr._tracing import closure_convert
 from ..._types import PyTree
 from ._plan import steps_between
 from ._step import AbstractStep, Span, StepState, make_step, steps_to_outputs
@@ -234,7 +234,7 @@ def replay_vjp(
         return _Known(consts, replay.y0, replay.span, replay.times)
 
     jaxpr, shapes = jax.make_jaxpr(closure_converted, return_shape=True)(*moving)
-    marks = outputs_made_of(jaxpr.jaxpr, [True] * len(moving))
+    marks = reach(jaxpr.jaxpr, [True] * len(moving))
     marks = [
         mark and jnp.issubdtype(shape.dtype, jnp.inexact)
         for mark, shape in zip(marks, jax.tree.leaves(shapes), strict=True)

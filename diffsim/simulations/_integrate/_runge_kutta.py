@@ -8,8 +8,10 @@ import numpy as np
 from jax.custom_derivatives import SymbolicZero
 from jaxtyping import Array, Inexact
 
+from ... import _tuning
+from ..._jaxpr._materialize import divide_by_true, opaque_true
+from ..._jaxpr._primitives import AtOnce, HashablePartial, LinearMapRules, linear
 from ..._linalg import matmul
-from ..._primitives import AtOnce, HashablePartial, LinearMapRules, linear
 from ..._types import PyTree
 
 
@@ -69,9 +71,9 @@ def stage_rates(
 
 
 def _unrolled_stages(solver, terms, t0, length, y, args, used: int) -> list:
-    true, rates = _is_number(y), []
+    true, rates = opaque_true(y), []
     for row, node in zip(*_tableau_rows(solver, used), strict=True):
-        stage = _materialize(_linear_combination(y, row, rates), true)
+        stage = divide_by_true(_linear_combination(y, row, rates), true)
         t = t0 + float(node) * length
         rates.append(terms.vf_prod(t, stage, args, length))
     return rates
@@ -93,37 +95,11 @@ def add_weighted_stages(
     )
 
 
-def _is_number(y: PyTree[Array]) -> Array:
-    """True as far as anybody but the compiler knows; false beside NaN."""
-    some = [leaf for leaf in jax.tree.leaves(y) if leaf.size]
-    if not some:
-        return jnp.asarray(True)
-    first = some[0].reshape(-1)[0]
-    return first == first
-
-
-def _materialize(y: PyTree[Array], true: Array) -> PyTree[Array]:
-    """`y`, divided by 1.
-
-    XLA works out a sum again wherever it is read, for every pair of bodies say, but a
-    division once. It is exact, and Dopri8 of 5 bodies takes 1.9 instead of 6.6 us a
-    step, its gradient 12 instead of 24.
-    """
-    return jax.tree.map(lambda a: a / true.astype(jnp.finfo(a.dtype).dtype), y)
-
-
 def _linear_combination(y, weights: np.ndarray, rates: list) -> PyTree[Array]:
     for weight, rate in zip(weights.tolist(), rates, strict=True):
         if weight != 0:
             y = jax.tree.map(lambda a, b, w=weight: a + w * b, y, rate)
     return y
-
-
-#: Numbers in all tangents of all rates from which on a product of matrices is faster.
-#: Measured on one core, in µs, 13 rates of 60 numbers: 6 tangents 2.1 and 0.5, 70 of
-#: them 37 and 6; of 30 numbers: 6 tangents 0.8 and 0.4. XLA's sums over an axis in the
-#: middle take a number at a time.
-_MANY = 1500
 
 
 @jax.custom_jvp
@@ -151,7 +127,7 @@ weighted_sum.defjvp(_jvp, symbolic_zeros=True)
 
 
 def _maps(size: int) -> LinearMapRules:
-    least = max(2, -(-_MANY // max(size, 1)))
+    least = max(2, -(-_tuning.TANGENTS_OF_RATES_BY_MATRIX // max(size, 1)))
     many = AtOnce(least, HashablePartial(_many_sums), HashablePartial(_many_outer))
     return LinearMapRules.plain(
         HashablePartial(_sum), HashablePartial(_outer), at_once=many, short=True

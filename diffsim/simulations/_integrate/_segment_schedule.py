@@ -4,6 +4,8 @@ import dataclasses
 
 import numpy as np
 
+from ... import _tuning
+
 
 #: An output within this many ulps of a grid time is that grid time: `k * 0.1` and
 #: `linspace` differ from the grid by a few roundings.
@@ -11,10 +13,6 @@ ULPS_ON_GRID = 16
 
 #: Dates tell steps from one another if their rounding is less than this of a step.
 _FINE = 1e-6
-
-#: Cost of writing an output, and of masking a step, in units of a plain step; leapfrog
-#: of 5 bodies, 12 500 steps: a row a step costs 1.2, a masked tail 1.4 times the run.
-_WRITE, _MASK = 0.5, 1.4
 
 
 @dataclasses.dataclass(frozen=True)
@@ -99,4 +97,5 @@ def _cheapest_size(gaps: np.ndarray, *, ceiling: int) -> int:
 def _cost(gaps: np.ndarray, size: int) -> float:
     segments = (-(-gaps // size)).sum()
     full = not (gaps % size).any()
-    return float(segments * (size * (1.0 if full else _MASK) + _WRITE))
+    step = 1.0 if full else _tuning.COST_OF_MASK
+    return float(segments * (size * step + _tuning.COST_OF_OUTPUT))

@@ -15,6 +15,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array
 
+from ... import _tuning
 from ..._results import RESULTS
 from ..._types import PyTree
 from .._terms._imex import AbstractIMEXTerm
@@ -128,11 +129,6 @@ class AbstractStep(eqx.Module):
         return self.state(after, Span(t + length, length))
 
 
-#: Stages that are written out. Of Dopri8's a loop takes 2.2 us a step of five bodies
-#: for 1.8, as long in the gradient and 0.8 of it in a Jacobian, and is compiled in a
-#: fifth to a tenth of the time: 0.16 s for 0.57, 0.33 for 2.0, 0.21 for 1.4.
-_FEW_STAGES = 4
-
 Loop = Literal["fixed", "adaptive", "replay", "events"]
 
 
@@ -159,7 +155,7 @@ def make_step(
     if is_runge_kutta(solver) and is_ode_term(terms) and (loop != "adaptive" or small):
         # A replay keeps many states, in one array each.
         packs = loop == "replay" or (small and loop != "events")
-        many = solver.tableau.num_stages > _FEW_STAGES
+        many = solver.tableau.num_stages > _tuning.STAGES_WRITTEN_OUT
         return ExplicitStep(
             solver,
             terms,
@@ -417,14 +413,9 @@ class OnClock(diffrax.AbstractTerm):
         return self.term.vf_prod(self.direction * t, y, args, control)
 
 
-#: Numbers of a state up to which it is packed. Beyond it the copies cost more than
-#: what a step spends between its operations.
-_SMALL = 4096
-
-
 def is_small(y: PyTree[Array]) -> bool:
     """Whether a step of this state costs by its operations, and not by its numbers."""
-    return sum(leaf.size for leaf in jax.tree.leaves(y)) <= _SMALL
+    return sum(leaf.size for leaf in jax.tree.leaves(y)) <= _tuning.PACKED_NUMBERS
 
 
 class Packing(eqx.Module):

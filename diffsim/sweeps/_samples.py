@@ -1,4 +1,4 @@
-"""Samples of ranges of parameters: Latin hypercubes, Sobol points, draws of a prior."""
+"""Runs of a sweep: grids, Latin hypercubes, Sobol points, draws of a prior."""
 
 import contextlib
 import inspect
@@ -7,10 +7,45 @@ from typing import Any
 
 import jax
 import numpy as np
+from jaxtyping import Array
 
-from .._validation import compile_time_eval
+from .._validation import compile_time_eval, count
 from ._sampled_ranges import clip_to_open_interval, sampled_ranges
-from ._sweep_options import is_positive_integer
+from ._swept_parameters import is_key
+
+
+def grid(axes: Any = None, /, **named: Any) -> dict[str, np.ndarray | Array]:
+    """The product of axes: all combinations, the last axis varying fastest.
+
+    ```python
+    def period(pendulum):
+        return 2 * np.pi * jnp.sqrt(pendulum["length"] / pendulum["g"])
+
+    lengths, gravities = np.linspace(0.1, 2.0, 20), np.array([1.62, 3.71, 9.81])
+    over = sweeps.grid(length=lengths, g=gravities)
+    model = {"length": jnp.array(1.0), "g": jnp.array(1.0)}
+    ds.sweep(period, model, over).outputs.reshape(lengths.size, gravities.size)
+    ```
+
+    **Arguments:** `axes`, a mapping of paths to values, shape (value, ...) each; or
+    `named`, the same as keywords, where a path is a Python name.
+
+    **Returns:** paths to arrays with one leading run axis, for `sweep(over=...)`.
+
+    **Raises:** `ValueError` for an axis named twice.
+    """
+    axes = axes or {}
+    repeated = set(axes) & set(named)
+    if repeated:
+        raise ValueError(f"grid got {sorted(repeated)} in the mapping and as keywords")
+    columns = {
+        path: x if is_key(x) else np.asarray(x) for path, x in {**axes, **named}.items()
+    }
+    numbers = np.indices([len(values) for values in columns.values()])
+    return {
+        path: values[index.reshape(-1)]
+        for (path, values), index in zip(columns.items(), numbers, strict=True)
+    }
 
 
 def latin_hypercube(free: Any, runs: Any, *, seed: Any) -> dict[str, np.ndarray]:
@@ -112,10 +147,10 @@ def from_prior(free: Any, runs: Any, *, seed: Any) -> dict[str, np.ndarray]:
     **Raises:** `ValueError` for a range that is none, a parameter that is `tied`, and
     bounds in which the prior hardly ever lies.
     """
-    random = _generator(runs, seed)
+    runs, random = count("runs", runs), np.random.default_rng(count("seed", seed, 0))
     with _double_precision():
         ranges = sampled_ranges(free)
-        return {path: one.draw(random, int(runs)) for path, one in ranges.items()}
+        return {path: span.draw(random, runs) for path, span in ranges.items()}
 
 
 def _map_cube(
@@ -125,23 +160,24 @@ def _map_cube(
     seed: Any,
 ) -> dict[str, np.ndarray]:
     """Points of the unit cube, each path's columns mapped by its quantiles."""
-    random, found, begin = _generator(runs, seed), {}, 0
+    runs, random = count("runs", runs), np.random.default_rng(count("seed", seed, 0))
+    samples, begin = {}, 0
     with _double_precision():
         ranges = sampled_ranges(free)
-        cube = points(int(runs), sum(x.size for x in ranges.values()), random)
+        cube = points(runs, sum(x.size for x in ranges.values()), random)
         cube = clip_to_open_interval(cube)
-        for path, one in ranges.items():
-            if one.quantile is None:
+        for path, span in ranges.items():
+            if span.quantile is None:
                 raise ValueError(
                     f"free[{path!r}] must have a prior of single numbers with a "
                     "quantile function, icdf as distributions of NumPyro or ppf as "
                     "those of scipy.stats, and a cdf if there are bounds; or give "
                     "bounds alone, or use sweeps.from_prior"
                 )
-            columns = cube[:, begin : begin + one.size]
-            found[path] = one.quantile(columns.reshape(-1, *one.shape))
-            begin += one.size
-    return found
+            columns = cube[:, begin : begin + span.size]
+            samples[path] = span.quantile(columns.reshape(-1, *span.shape))
+            begin += span.size
+    return samples
 
 
 def _latin_points(runs: int, size: int, random: np.random.Generator) -> np.ndarray:
@@ -155,15 +191,10 @@ def _latin_points(runs: int, size: int, random: np.random.Generator) -> np.ndarr
 def _sobol_points(runs: int, size: int, random: np.random.Generator) -> np.ndarray:
     from scipy.stats import qmc
 
-    if size > qmc.Sobol.MAXDIM:
-        raise ValueError(
-            f"free must have at most {qmc.Sobol.MAXDIM} numbers for Sobol points, got "
-            f"{size}; sweeps.latin_hypercube has no such limit"
-        )
     sequence = qmc.Sobol(
         size, bits=_SOBOL_BITS, **_generator_argument(qmc.Sobol, random)
     )
-    # Of other numbers than powers of two SciPy warns.
+    # SciPy warns of numbers that are no powers of two.
     points = sequence.random_base2((runs - 1).bit_length())[:runs]
     # To the middle of their cells, so that none is 0.
     return points + 2.0 ** -(_SOBOL_BITS + 1)
@@ -175,8 +206,8 @@ _SOBOL_BITS = 30
 
 def _generator_argument(engine: Any, random: np.random.Generator) -> dict[str, Any]:
     """The generator, by the name that this release of SciPy has for it."""
-    known = inspect.signature(engine).parameters
-    return {"rng" if "rng" in known else "seed": random}
+    is_new = "rng" in inspect.signature(engine).parameters
+    return {"rng" if is_new else "seed": random}
 
 
 @contextlib.contextmanager
@@ -187,12 +218,3 @@ def _double_precision():
     """
     with compile_time_eval(), jax.enable_x64(True):
         yield
-
-
-def _generator(runs: Any, seed: Any) -> np.random.Generator:
-    if not is_positive_integer(runs):
-        raise ValueError(f"runs must be a positive integer, got {runs!r:.60}")
-    whole = isinstance(seed, int | np.integer) and not isinstance(seed, bool)
-    if not whole or seed < 0:
-        raise ValueError(f"seed must be a nonnegative integer, got {seed!r:.60}")
-    return np.random.default_rng(int(seed))

@@ -16,13 +16,11 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array
 
-from .._jit._traced_program import bind
-from ._batch_axis import CALLS, ELEMENTWISE, called, why_by_vmap
-from ._jaxpr_inspection import Scan, equations, operations
+from .. import _tuning
+from ._batch_axis import ELEMENTWISE, why_by_vmap
+from ._inspection import CALLS, Scan, called, equations, operations
+from ._tracing import bind, evaluate
 
-
-#: Numbers that a step may work out: longer programs take long to compile.
-_MOST_NUMBERS = 4096
 
 #: The numbers of a value in its shape, dtype object: scalars, or arrays over runs.
 Elements = np.ndarray
@@ -46,22 +44,20 @@ def supports_elements(loop: Scan) -> bool:
     carries = loop.constants + loop.carry == len(inside.invars)
     if not carries or loop.carry < len(inside.outvars):
         return False
-    found = [x for eqn in every for x in eqn.outvars]
-    sizes = [math.prod(x.aval.shape) for x in (*inside.invars, *found)]
+    results = [x for eqn in every for x in eqn.outvars]
+    sizes = [math.prod(x.aval.shape) for x in (*inside.invars, *results)]
     gains = not operations(loop.body).isdisjoint(_REDUCTIONS)
-    few = all(sizes) and sum(sizes) <= _MOST_NUMBERS
+    few = all(sizes) and sum(sizes) <= _tuning.MOST_ELEMENTS
     return gains and few and all(map(_is_understood, every))
 
 
 def _is_understood(eqn: Any) -> bool:
     name = eqn.primitive.name
-    if name in CALLS:
-        return called(eqn) is not None
     if name in _PARAMETERS:
-        # What is None is as if it were not there.
-        given = {key for key, value in eqn.params.items() if value is not None}
-        return given <= _PARAMETERS[name]
-    return name in ELEMENTWISE | _MOVES.keys() and why_by_vmap(eqn) is None
+        # A parameter that is None has no effect.
+        params = {key for key, value in eqn.params.items() if value is not None}
+        return params <= _PARAMETERS[name]
+    return name in CALLS | ELEMENTWISE | _MOVES.keys() and why_by_vmap(eqn) is None
 
 
 def scan_elements(
@@ -75,29 +71,45 @@ def scan_elements(
     size = next(x.shape[-1] for x, wide in zip(values, batched, strict=True) if wide)
 
     def settled(carry):
-        pairs = zip(carry, kept, strict=True)
-        return [_each(over_runs, x) if wide else x for x, wide in pairs]
-
-    def over_runs(number):
-        return jnp.broadcast_to(number, (size,))
+        return [
+            _each(lambda number: jnp.broadcast_to(number, (size,)), x) if wide else x
+            for x, wide in zip(carry, kept, strict=True)
+        ]
 
     split = [_elements(x, wide) for x, wide in zip(values, batched, strict=True)]
-    consts, start = split[: loop.constants], settled(split[loop.constants :])
+    consts, carry, _ = loop.parts(split)
+    start = settled(carry)
 
     def step(_, numbers):
-        carry = _shaped(numbers, start)
-        return _listed(settled(_evaluate(loop.body, [*consts, *carry])))
+        inputs = [*consts, *_shaped(numbers, start)]
+        return _listed(settled(evaluate(loop.body, inputs, _rule, _constant)))
 
-    found = lax.fori_loop(0, loop.length, step, _listed(start))
-    return [_joined(x) for x in _shaped(found, start)]
+    numbers = lax.fori_loop(0, loop.length, step, _listed(start))
+    return [_joined(x) for x in _shaped(numbers, start)]
+
+
+def _rule(eqn: Any, inputs: list[Elements]) -> list[Elements]:
+    """The outputs of an equation, number by number."""
+    name = eqn.primitive.name
+    if (inside := called(eqn)) is not None:
+        return evaluate(inside, inputs, _rule, _constant)
+    if name in ELEMENTWISE:
+        return [_each(functools.partial(_number, eqn), *inputs)]
+    if name in _REDUCTIONS:
+        return [_reduced(_REDUCTIONS[name], inputs[0], eqn.params["axes"])]
+    return _MOVES[name](eqn, *inputs)
+
+
+def _constant(value: Any, aval: Any) -> Elements:
+    return _elements(np.asarray(value, aval.dtype), False)
 
 
 def _elements(value: Any, batched: bool) -> Elements:
     value = jnp.asarray(value)
-    found = np.empty(value.shape[:-1] if batched else value.shape, object)
-    for i in np.ndindex(found.shape):
-        found[i] = value[i]
-    return found
+    elements = np.empty(value.shape[:-1] if batched else value.shape, object)
+    for i in np.ndindex(elements.shape):
+        elements[i] = value[i]
+    return elements
 
 
 def _joined(elements: Elements) -> Array:
@@ -116,40 +128,11 @@ def _shaped(numbers: Sequence[Any], like: Sequence[Elements]) -> list[Elements]:
 
 def _each(function: Callable[..., Any], *elements: Elements) -> Elements:
     """`function` of numbers in the same place, or of the only one."""
-    shape = np.broadcast_shapes(*(x.shape for x in elements))
-    found = np.empty(shape, object)
-    spread = [np.broadcast_to(x, shape) for x in elements]
-    for i in np.ndindex(shape):
-        found[i] = function(*(x[i] for x in spread))
-    return found
-
-
-def _evaluate(closed: Any, inputs: Sequence[Elements]) -> list[Elements]:
-    """Evaluates a jaxpr, open or closed, number by number."""
-    jaxpr, consts = getattr(closed, "jaxpr", closed), getattr(closed, "consts", ())
-    held = [_elements(x, False) for x in consts]
-    known = dict(zip((*jaxpr.constvars, *jaxpr.invars), (*held, *inputs), strict=True))
-
-    def read(atom):
-        if not hasattr(atom, "val"):
-            return known[atom]
-        return _elements(np.asarray(atom.val, atom.aval.dtype), False)
-
-    for eqn in jaxpr.eqns:
-        outputs = _apply(eqn, [read(atom) for atom in eqn.invars])
-        known.update(zip(eqn.outvars, outputs, strict=True))
-    return [read(atom) for atom in jaxpr.outvars]
-
-
-def _apply(eqn: Any, inputs: list[Elements]) -> list[Elements]:
-    name = eqn.primitive.name
-    if name in CALLS:
-        return _evaluate(called(eqn), inputs)
-    if name in ELEMENTWISE:
-        return [_each(functools.partial(_number, eqn), *inputs)]
-    if name in _REDUCTIONS:
-        return [_reduced(_REDUCTIONS[name], inputs[0], eqn.params["axes"])]
-    return _MOVES[name](eqn, *inputs)
+    broadcast = np.broadcast_arrays(*elements)
+    results = np.empty(broadcast[0].shape, object)
+    for i in np.ndindex(results.shape):
+        results[i] = function(*(x[i] for x in broadcast))
+    return results
 
 
 def _number(eqn: Any, *numbers: Any) -> Array:
@@ -184,10 +167,9 @@ def _broadcast(eqn: Any, x: Elements, *_: Elements) -> list[Elements]:
 
 
 def _slice(eqn: Any, x: Elements) -> list[Elements]:
-    given = eqn.params
-    strides = given["strides"] or (1,) * x.ndim
-    bounds = zip(given["start_indices"], given["limit_indices"], strides, strict=True)
-    return [x[tuple(slice(*one) for one in bounds)]]
+    strides = eqn.params["strides"] or (1,) * x.ndim
+    starts, limits = eqn.params["start_indices"], eqn.params["limit_indices"]
+    return [x[tuple(map(slice, starts, limits, strides))]]
 
 
 #: Operations that move numbers, and nothing else.

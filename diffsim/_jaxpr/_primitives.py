@@ -1,28 +1,24 @@
 """Functions that JAX does not look into: their derivative is the one they are given.
 
-A `custom_jvp` rule is a suggestion. Inside `lax.scan` partial evaluation writes the
-function itself out, and its second derivative goes through the code instead of the
-rule: wrong where the code only approximates what the rule differentiates, as the
+Up to JAX 0.11 a `custom_jvp` rule is a suggestion. Inside `lax.scan` partial evaluation
+writes the function itself out, and its second derivative goes through the code instead
+of the rule: wrong where the code only approximates what the rule differentiates, as the
 iterations of a root-finder do (a bisection has derivative zero). A primitive cannot be
 written out, so its rule holds in every nesting of every transformation.
-
-The one file that leans on `jax.extend` and `jax.interpreters`.
 """
 
-import functools
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-import equinox as eqx
 import jax
 import jax.core
 import jax.extend.core
 import jax.numpy as jnp
-import numpy as np
 from jax.interpreters import ad, batching, mlir
 from jaxtyping import Array
 
-from ._types import PyTree
+from .._types import PyTree
+from ._tracing import run_jaxpr
 
 
 #: `tangent(outputs, inputs, tangents)`: tangents of the outputs, linear in those of the
@@ -32,10 +28,8 @@ Tangent = Callable[
     Sequence[Array | None],
 ]
 
-#: Operations that JAX has traced, with their constants and without.
-ClosedJaxpr = jax.extend.core.ClosedJaxpr  # pyright: ignore[reportPrivateImportUsage]
-Jaxpr = jax.extend.core.Jaxpr  # pyright: ignore[reportPrivateImportUsage]
-
+# From here to `LinearMap` all goes when JAX 0.12 is the lower bound: it keeps the rule
+# of a `jax.custom_jvp` in loops, and `custom_derivative` then makes one.
 _sealed = jax.extend.core.Primitive("sealed")
 _sealed.multiple_results = True
 
@@ -55,61 +49,9 @@ def custom_derivative(
     return _sealed.bind(*inputs, jaxpr=jaxpr, tangent=tangent)
 
 
-def evaluate(closed: ClosedJaxpr, *inputs: Any) -> list[Array]:
-    """Outputs of the operations for `inputs`, as arrays."""
-    return evaluate_open(closed.jaxpr, closed.consts, *inputs)
-
-
-def evaluate_open(jaxpr: Jaxpr, consts: Sequence[Any], *inputs: Any) -> list[Array]:
-    """Outputs of the operations for `inputs`, with `consts` for their constants.
-
-    JAX returns an output that depends on no input as a number of Python's.
-    """
-    return list(map(jnp.asarray, jax.core.eval_jaxpr(jaxpr, consts, *inputs)))
-
-
-def closure_convert(
-    function: Callable[..., Any], *examples: Any
-) -> tuple[Callable[..., Any], list[Array]]:
-    """`function` as `new(consts, *arguments)`, and every array that it closes over.
-
-    Integers and keys among them, which `jax.closure_convert` leaves where they are.
-    """
-    jaxpr, shape = jax.make_jaxpr(function, return_shape=True)(*examples)
-    structure = jax.tree.structure(shape)
-
-    def new(consts, *arguments):
-        leaves = jax.tree.leaves(arguments)
-        outputs = evaluate_open(jaxpr.jaxpr, consts, *leaves)
-        return jax.tree.unflatten(structure, outputs)
-
-    # An array of NumPy's is none that is traced, wherever this is called.
-    with jax.ensure_compile_time_eval():
-        consts = [
-            const if isinstance(const, jax.Array) else jax.device_put(np.asarray(const))
-            for const in jaxpr.consts
-        ]
-    return new, consts
-
-
-class ClosureConverted(eqx.Module):
-    """A function with the arrays that it closes over as leaves."""
-
-    consts: list[Array]
-    function: Callable[..., Any] = eqx.field(static=True)
-
-    @classmethod
-    def of(cls, function: Callable[..., Any], *examples: Any) -> "ClosureConverted":
-        new, consts = closure_convert(function, *examples)
-        return cls(consts, new)
-
-    def __call__(self, *arguments):
-        return self.function(self.consts, *arguments)
-
-
 def _run(*inputs, jaxpr, tangent):
     del tangent
-    return evaluate(jaxpr, *inputs)
+    return run_jaxpr(jaxpr, *inputs)
 
 
 @_sealed.def_impl
@@ -126,11 +68,10 @@ def _abstract(*inputs, jaxpr, tangent):
 def _jvp(inputs, tangents, *, jaxpr, tangent):
     # Bound again, and not run: the outputs carry this rule to the next order.
     outputs = _sealed.bind(*inputs, jaxpr=jaxpr, tangent=tangent)
-    given = [None if type(t) is ad.Zero else t for t in tangents]
-    found = tangent(outputs, inputs, given)
+    moves = [None if type(t) is ad.Zero else t for t in tangents]
     return outputs, [
         ad.Zero(jax.typeof(y).to_tangent_aval()) if t is None else t
-        for y, t in zip(outputs, found, strict=True)
+        for y, t in zip(outputs, tangent(outputs, inputs, moves), strict=True)
     ]
 
 
@@ -143,17 +84,17 @@ def _batched(inputs, axes, *, jaxpr, tangent):
     wide = jax.make_jaxpr(jax.vmap(run, in_axes=axes, out_axes=0))(*inputs)
 
     def wide_tangent(outputs, inputs, tangents):
-        known: list[bool] = []
+        moves: list[bool] = []
 
-        def one(outputs, inputs, tangents):
-            found = tangent(outputs, inputs, tangents)
-            known[:] = [t is not None for t in found]
-            return [t for t in found if t is not None]
+        def nonzero(outputs, inputs, tangents):
+            results = tangent(outputs, inputs, tangents)
+            moves[:] = [t is not None for t in results]
+            return [t for t in results if t is not None]
 
         moving = [None if t is None else a for t, a in zip(tangents, axes, strict=True)]
-        every = jax.vmap(one, in_axes=(0, list(axes), moving), out_axes=0)
-        found = iter(every(list(outputs), list(inputs), list(tangents)))
-        return [next(found) if k else None for k in known]
+        of_batch = jax.vmap(nonzero, in_axes=(0, list(axes), moving), out_axes=0)
+        results = iter(of_batch(list(outputs), list(inputs), list(tangents)))
+        return [next(results) if moved else None for moved in moves]
 
     outputs = _sealed.bind(*inputs, jaxpr=wide, tangent=wide_tangent)
     return outputs, [0] * len(outputs)
@@ -246,23 +187,6 @@ def linear(
     return _linear.bind(*inputs, maps=maps, known=len(known), types=tuple(types))
 
 
-def short_map(eqn: Any) -> ClosedJaxpr | None:
-    """The jaxpr of an equation that is a short linear map, None of any other."""
-    if eqn.primitive is not _linear or not eqn.params["maps"].short:
-        return None
-    types = tuple((x.aval.shape, x.aval.dtype) for x in eqn.invars)
-    return _written_out(eqn.params["maps"], eqn.params["known"], types)
-
-
-# Read again and again: for loops, for sizes, for what is not understood.
-@functools.lru_cache(maxsize=256)
-def _written_out(
-    maps: LinearMapRules, known: int, types: tuple[Any, ...]
-) -> ClosedJaxpr:
-    inputs = [jax.ShapeDtypeStruct(*one) for one in types]
-    return jax.make_jaxpr(lambda *x: maps.forward(x[:known], x[known:]))(*inputs)
-
-
 def _run_linear(*inputs, maps, known, types):
     del types
     return list(maps.forward(inputs[:known], inputs[known:]))
@@ -287,28 +211,26 @@ def _linear_jvp(inputs, tangents, *, maps, known, types):
         parts.append(linear(maps, fixed, steps, types))
     if moving:
 
-        def at(*some):
+        def of_moving(*values):
             every = list(fixed)
-            for i, x in zip(moving, some, strict=True):
+            for i, x in zip(moving, values, strict=True):
                 every[i] = x
             return list(maps.exact(every, arguments))
 
         point, step = [fixed[i] for i in moving], [tangents[i] for i in moving]
-        parts.append(jax.jvp(at, point, step)[1])
-    return outputs, [sum(some[1:], start=some[0]) for some in zip(*parts, strict=True)]
+        parts.append(jax.jvp(of_moving, point, step)[1])
+    return outputs, [sum(both[1:], start=both[0]) for both in zip(*parts, strict=True)]
 
 
 def _linear_transposed(cotangents, *inputs, maps, known, types):
     del types
     bars = [ad.instantiate_zeros(c) for c in cotangents]
     wanted = [ad.is_undefined_primal(x) for x in inputs[known:]]
-    turned = [
-        x.aval if w else jax.typeof(x)
-        for x, w in zip(inputs[known:], wanted, strict=True)
-    ]
-    found = linear(maps.transpose(), inputs[:known], bars, turned)
+    pairs = list(zip(inputs[known:], wanted, strict=True))
+    turned = [x.aval if w else jax.typeof(x) for x, w in pairs]
+    results = linear(maps.transpose(), inputs[:known], bars, turned)
     return [None] * known + [
-        x if w else None for x, w in zip(found, wanted, strict=True)
+        x if w else None for x, w in zip(results, wanted, strict=True)
     ]
 
 
@@ -339,8 +261,8 @@ def _linear_batched(inputs, axes, *, maps, known, types):
         and not any(axis is not None for axis in axes[:known])
     ):
         wider = wider._replace(forward=many.forward, transposed=many.transposed)
-    found = linear(wider, inputs[:known], arguments, stacked.out_avals)
-    return found, [0] * len(found)
+    results = linear(wider, inputs[:known], arguments, stacked.out_avals)
+    return results, [0] * len(results)
 
 
 ad.primitive_jvps[_linear] = _linear_jvp
@@ -378,7 +300,7 @@ def _one_or_many_batched(inputs, axes, *, one, many):
     del one
 
     def run(*x):
-        return evaluate(many, *x)[0]
+        return run_jaxpr(many, *x)[0]
 
     return jax.vmap(run, in_axes=tuple(axes))(*inputs), 0
 

@@ -1,7 +1,5 @@
 """One sentence for a user's function that JAX cannot trace or differentiate."""
 
-import contextlib
-from collections.abc import Iterator
 from typing import Any
 
 import jax
@@ -30,7 +28,7 @@ _SHAPES = (
     "and x[:n] do; shapes must not depend on parameters: take a fixed length and a "
     "mask, jnp.where(jnp.arange(10) < n, x, 0)"
 )
-#: Of both kinds JAX has one base, and the narrower one comes first.
+#: The narrower kind comes first: JAX has one base for both.
 _SENTENCES = (
     (_ERRORS.TracerBoolConversionError, _DECIDES),
     (
@@ -52,7 +50,7 @@ _SENTENCES = (
         _MAKES_A_NUMBER,
     ),
 )
-#: What errors of no kind of their own say, of arrays that are traced and that are not,
+#: Errors of no kind of their own are told by their words, for traced arrays and others,
 #: and those that are about a shape where their kind would be taken for a number.
 _SAID = (
     (
@@ -77,7 +75,7 @@ _SAID_OF_NUMBERS = (
     ("truth value of an array", _DECIDES),
 )
 
-#: What keeps a function from one mode of differentiation; the remedy depends on who
+#: Reasons why a function lacks a mode of differentiation; the remedy depends on who
 #: asked for it.
 REVERSE_ONLY = (
     "has reverse mode only, because of a jax.custom_vjp in it, its own or a library's"
@@ -90,46 +88,37 @@ _CALLS_OUT = (
 )
 
 
-@contextlib.contextmanager
-def explain_tracer_errors(name: str, function: Any = None) -> Iterator[None]:
-    """Raise `ValueError` with the remedy where a call inside cannot be traced.
+def explained_tracer_error(
+    error: Exception, name: str, function: Any
+) -> ValueError | None:
+    """The sentence for an error where a function was traced; None for another one."""
+    remedy = _remedy(error)
+    return None if remedy is None else _said_of(name, function, remedy)
 
-    **Arguments:** `name` of the argument that holds the `function`, whose own name is
-    added if it is given and has one.
+
+def explained_derivative_error(
+    error: Exception, name: str, function: Any, *, forward: str, reverse: str
+) -> ValueError | None:
+    """The sentence where JAX cannot differentiate a function; None for another error.
+
+    `forward`, `reverse`: what to say of a function that lacks this mode.
     """
-    try:
-        yield
-    except (IndexError, TypeError, ValueError) as error:
-        what = _remedy(error)
-        if what is None:
-            raise
-        raise ValueError(f"{name}{_called(name, function)} {what}") from error
-
-
-@contextlib.contextmanager
-def explain_derivative_errors(
-    name: str, function: Any = None, *, forward: str, reverse: str
-) -> Iterator[None]:
-    """Raise `ValueError` with the remedy where JAX cannot differentiate a function.
-
-    JAX says so where it differentiates, which may be far from the call.
-
-    **Arguments:** `name` and `function` as above; `forward`, `reverse`: what to say of
-    a function that lacks this mode.
-    """
-    said = {
+    remedies = {
         "forward-mode autodiff (jvp) to a custom_vjp": forward,
         "rule for 'custom_lin' not implemented": forward,  # inside of a reverse one
         "callbacks do not support JVP": _CALLS_OUT,
         "Reverse-mode differentiation does not work": reverse,
     }
-    try:
-        yield
-    except (NotImplementedError, TypeError, ValueError) as error:
-        what = next((said[words] for words in said if words in str(error)), None)
-        if what is None:
-            raise
-        raise ValueError(f"{name}{_called(name, function)} {what}") from error
+    for words, remedy in remedies.items():
+        if words in str(error):
+            return _said_of(name, function, remedy)
+    return None
+
+
+def _said_of(argument: str, function: Any, remedy: str) -> ValueError:
+    name = getattr(function, "__name__", type(function).__name__)
+    is_named = function is not None and name not in ("<lambda>", argument)
+    return ValueError(f"{argument}{f' ({name})' if is_named else ''} {remedy}")
 
 
 def _remedy(error: Exception) -> str | None:
@@ -142,10 +131,3 @@ def _remedy(error: Exception) -> str | None:
     kinds = [text for kind, text in _SENTENCES if isinstance(error, kind)]
     others = [text for said, text in _SAID_OF_NUMBERS if said in str(error)]
     return next(iter(said + kinds + others), None)
-
-
-def _called(argument: str, function: Any) -> str:
-    if function is None:
-        return ""
-    name = getattr(function, "__name__", type(function).__name__)
-    return "" if name in ("<lambda>", argument) else f" ({name})"

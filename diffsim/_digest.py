@@ -10,9 +10,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .._types import PyTree
-from ._placeholders import Extracted
-from ._traced_program import Program, in_full
+from ._jaxpr._tracing import Program, in_full
+from ._jit._placeholders import Extracted
+from ._types import PyTree
 
 
 _ADDRESS = re.compile(r"0x[0-9a-f]+")
