@@ -310,7 +310,7 @@ def _estimated_limits(simulation: Any, request: Request) -> tuple[int, ...]:
 
 @fresh_jit
 def _seen(simulation, view: View, request: Request, records, radii):
-    """What is seen at all epochs, planet by planet, and whether all of them happen."""
+    """Observations at all epochs, planet by planet, and whether all of them happen."""
     assert request.epochs is not None
     picks = [np.asarray(some, int) for some in request.epochs]
     lengths = [pick.size for pick in picks]

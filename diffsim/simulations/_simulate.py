@@ -178,7 +178,7 @@ def simulate(
 
 
 class _Options(NamedTuple):
-    """What a run is observed by, and what becomes of one that fails."""
+    """Observer and meter of a run, and what becomes of one that fails."""
 
     observe: Callable | None
     meter: diffrax.AbstractProgressMeter

@@ -12,7 +12,7 @@ the velocity that it is added to as long as a step is short.
 import abc
 import functools
 from collections.abc import Callable, Iterable
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, TypeVar
 
 import equinox as eqx
 import jax
@@ -27,6 +27,9 @@ from .._compensated_sum import add_compensated
 from .._forces import Gravity
 from .._kepler import kepler_drift
 from ._frames import Frame, frame_of
+
+
+_Choice = TypeVar("_Choice")
 
 
 class Stage(NamedTuple):
@@ -176,7 +179,7 @@ def _repeated_pairs(flows: list[str]) -> int:
     return count if count > 2 else 0
 
 
-def choice(name: str, default: Any, choices: Iterable[Any]) -> Any:
+def choice(name: str, default: _Choice, choices: Iterable[_Choice]) -> _Choice:
     """A static field of a method, by keyword, that is one of a few values."""
     converter = functools.partial(one_of, name, choices=tuple(choices))
     return eqx.field(static=True, default=default, kw_only=True, converter=converter)
