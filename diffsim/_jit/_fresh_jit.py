@@ -36,13 +36,13 @@ _Result = TypeVar("_Result")
 class Surrounding(NamedTuple):
     """A context: whether this is inside it, a way in, and what it takes note of.
 
-    - `is_inside()`: whether it is in force.
+    - `state()`: None or False outside of it.
     - `enter(anew)`: enters it; what it gives is the list of its notes. `anew` says that
         nothing which was compiled in it before may be used.
     - `note(count)`: makes as many notes in the one in force.
     """
 
-    is_inside: Callable[[], bool]
+    state: Callable[[], object]
     enter: Callable[[bool], AbstractContextManager[Any]]
     note: Callable[[int], None] | None = None
 
@@ -115,7 +115,8 @@ class Signature(NamedTuple):
         dynamic, static = eqx.partition(bare, eqx.is_array)
         arrays, structure = jax.tree.flatten(dynamic)
         kinds = tuple((a.shape, a.dtype, jax.typeof(a).weak_type) for a in arrays)
-        contexts = tuple(context.is_inside() for context in SURROUNDINGS)
+        states = (context.state() for context in SURROUNDINGS)
+        contexts = tuple(state not in (None, False) for state in states)
         return cls(structure, kinds, _Static(static), contexts), arrays
 
     def examples(self) -> list[jax.ShapeDtypeStruct]:

@@ -83,7 +83,7 @@ def _note(count: int):
 
 SURROUNDINGS.append(
     Surrounding(
-        lambda: methods_made_finer.get() is not None,
+        methods_made_finer.get,
         lambda anew: _refined_steps(object() if anew else "traced"),
         _note,
     )
