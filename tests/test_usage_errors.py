@@ -228,8 +228,8 @@ def information():
     ),
     of(
         lambda dtype: nbody.Bodies(*half(dtype)),
-        (jnp.float16, "must be in float32 or float64, got"),
-        (jnp.bfloat16, "must be in float32 or float64, got"),
+        (jnp.float16, "must be (in )?float32 or float64, got"),
+        (jnp.bfloat16, "must be (in )?float32 or float64, got"),
     ),
     of(
         started,

@@ -202,7 +202,7 @@ class Program(_Hashed):
         self.key = _key(jaxpr, numbers=self.numbers), about
         self._hash = hash(self.key)
 
-    def __call__(self, consts: Sequence[Array], *inputs: Array) -> list[Any]:
+    def __call__(self, consts: Sequence[Any], *inputs: Array) -> list[Any]:
         """The outputs; `consts` are arrays closed over, and `numbers` or others."""
         own = len(self.jaxpr.constvars)
         numbers = iter(consts[own:])

@@ -24,8 +24,11 @@ from .._validation import (
     or_default,
     scalar,
 )
+from ..integrators import AbstractExponentialSolver
 from ..simulations import (
     AbstractSimulation,
+    AbstractSplittingSolver,
+    AbstractUnsynchronizedSolver,
     Method,
 )
 from ._boundaries import AbstractBoundary
@@ -36,6 +39,8 @@ from ._equations import (
     AbstractEquation,
     AbstractFiniteVolumeEquation,
     AbstractSecondOrderInTime,
+    AbstractSpectralEquation,
+    AbstractSplitStepEquation,
     AdvectionDiffusion,
     Diffusion,
     check_coefficients,
@@ -156,6 +161,7 @@ class Evolution(AbstractSimulation):
         return self.discretization.state(self.equation, self.initial_field, self.domain)
 
     def check_method(self, method: Method, duration: float | None = None) -> bool:
+        _check_solver(self, method.solver)
         # Steps that an error chooses are as short as they have to be.
         if method.adaptive and not isinstance(method.controller, CFL):
             return False
@@ -269,3 +275,25 @@ def _largest_cell(field: np.ndarray) -> int | tuple[int, ...]:
     place = np.unravel_index(int(np.argmax(field)), field.shape)
     cell = tuple(int(i) for i in place)
     return cell[0] if len(cell) == 1 else cell
+
+
+def _check_solver(evolution: Evolution, solver: Any):
+    """Raise `ValueError` for a solver of other dynamics, in words for fields."""
+    equation, discretization = evolution.equation, evolution.discretization
+    modes = isinstance(discretization, Fourier) and isinstance(
+        equation, AbstractSpectralEquation
+    )
+    waves = isinstance(equation, AbstractSecondOrderInTime | AbstractSplitStepEquation)
+    if isinstance(solver, AbstractExponentialSolver) and not modes:
+        steps = "semilinear equations in Fourier space (pde.Fourier, periodic)"
+    elif isinstance(solver, AbstractUnsynchronizedSolver):
+        steps = "the bodies of an nbody.NBody"
+    elif isinstance(solver, AbstractSplittingSolver) and not waves:
+        steps = "waves, pde.Wave or pde.Schrodinger"
+    else:
+        return
+    chosen = type(evolution._checked_default_method().solver).__name__
+    raise ValueError(
+        f"{type(solver).__name__} steps {steps}; got {type(equation).__name__} in "
+        f"{type(discretization).__name__}(), for which method=None takes {chosen}"
+    )

@@ -9,7 +9,7 @@ import jax
 import numpy as np
 from jaxtyping import Array
 
-from .._validation import compile_time_eval, count
+from .._validation import as_jax_takes, compile_time_eval, count
 from ._sampled_ranges import clip_to_open_interval, sampled_ranges
 from ._swept_parameters import is_key
 
@@ -32,15 +32,23 @@ def grid(axes: Any = None, /, **named: Any) -> dict[str, np.ndarray | Array]:
 
     **Returns:** paths to arrays with one leading run axis, for `sweep(over=...)`.
 
-    **Raises:** `ValueError` for an axis named twice.
+    **Raises:** `ValueError` for an axis named twice, or one that is not an array of at
+    least one value.
     """
     axes = axes or {}
     repeated = set(axes) & set(named)
     if repeated:
         raise ValueError(f"grid got {sorted(repeated)} in the mapping and as keywords")
     columns = {
-        path: x if is_key(x) else np.asarray(x) for path, x in {**axes, **named}.items()
+        path: x if is_key(x) else np.asarray(as_jax_takes(f"grid axis {path!r}", x))
+        for path, x in {**axes, **named}.items()
     }
+    for path, values in columns.items():
+        if values.ndim == 0 or values.size == 0:
+            raise ValueError(
+                f"grid axis {path!r} must have shape (value, ...) with at least one "
+                f"value, got shape {values.shape}"
+            )
     numbers = np.indices([len(values) for values in columns.values()])
     return {
         path: values[index.reshape(-1)]

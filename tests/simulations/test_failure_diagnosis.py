@@ -258,7 +258,7 @@ def test_overflow_of_unstable_steps_has_the_result_unstable_steps():
 def test_nonfinite_initial_state_raises_before_compilation(wrong):
     start = np.ones(64)
     start[7] = wrong
-    message = r"initial must be finite, got 1 values .* the first at \(0, 7\)"
+    message = f"initial must be finite, got {wrong}"
     with pytest.raises(ValueError, match=message):
         pde.Evolution(pde.Diffusion(0.1), start, _GRID)
     # Of what is traced it is a result.

@@ -53,6 +53,12 @@ def test_mistake_in_any_sample_raises_value_error(sample, call, words):
 
 @table(
     of(
+        sweeps.grid,
+        ({"a": 1.0}, "shape"),
+        ({"a": []}, "at least one value"),
+        ({"a": np.ma.masked_equal([1.0, 2.0], 2.0)}, "masked"),
+    ),
+    of(
         lambda over: sweep(jnp.sum, jnp.ones(2), over),
         ({}, "over must map paths"),
         ([1.0], r"over must map paths to arrays.*got list"),

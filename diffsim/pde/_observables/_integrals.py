@@ -16,6 +16,7 @@ from ._velocity import (
     check_state,
     is_flow,
     name_of,
+    refuse_trajectory,
     velocity,
     vorticity,
 )
@@ -97,6 +98,7 @@ def energy(simulation: Any, state: Array) -> Array:
     **Limits:** of an `IncompressibleFlow` that of the velocities in the centers of
     cells, of order 2; what changes with time is taken at `t0` (convenience).
     """
+    refuse_trajectory(state)
     density = _density(simulation, state)
     if density is None and is_flow(simulation):
         u = velocity(simulation, state)

@@ -8,6 +8,7 @@ from jaxtyping import Array
 
 from ..._jit._fresh_jit import fresh_jit
 from ..._parameter_selection import cast
+from ...simulations import Trajectory
 from .._equations import AbstractNavierStokes, NavierStokesVorticity
 from .._evolution import Evolution
 from .._finite_volume import curl_of
@@ -121,10 +122,19 @@ def _check(simulation: Any, state: Array):
 
 
 def check_state(simulation: Any, state: Array, shape: tuple[int, ...]):
+    refuse_trajectory(state)
     if jnp.shape(state)[-len(shape) :] != shape:
         raise ValueError(
             f"state must have shape (..., {', '.join(map(str, shape))}), as those of "
             f"this {name_of(simulation)}, got {state.shape}"
+        )
+
+
+def refuse_trajectory(state: Any):
+    """Raise `ValueError` for a trajectory in place of its states."""
+    if isinstance(state, Trajectory):
+        raise ValueError(
+            "state must be an array, got a Trajectory; its states are trajectory.states"
         )
 
 

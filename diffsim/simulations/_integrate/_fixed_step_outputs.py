@@ -50,7 +50,8 @@ def off_grid_states(
     The extra step is not fed back, so an output has the full order of the solver and
     does not disturb the grid; of length zero it is the identity.
     """
-    return jax.vmap(grid.step.single)(grid.time(points), states, remainder)
+    lengths = remainder.astype(grid.begin.dtype)
+    return jax.vmap(grid.step.single)(grid.time(points), states, lengths)
 
 
 def _outputs_on_grid(kept: PyTree[Array], schedule: Schedule) -> PyTree[Array]:

@@ -386,7 +386,7 @@ class SolverStep(AbstractStep):
             self.unpack(state.y),
             self.args,
             state.memory,
-            made_jump=jnp.asarray(False) if self.prepared is not None else False,
+            jnp.asarray(False) if self.prepared is not None else False,
         )
         return Attempt(StepState(self.pack(y), memory), error, dense, result)
 
