@@ -347,7 +347,7 @@ JNP, WHERE = "jax.numpy", "jnp.where"
     ],
     pairs(
         lambda: pde.PseudoTransient(linear_solver=implicit.Dense()),
-        r"linear_solver must be an implicit\.Krylov",
+        r"linear_solver must be an object such as implicit.Krylov",
         lambda: flow((NoSlip(), (NoSlip(), None)), grid=SHEET),
         "boundary at the upper side of axis 1 must be an object such as pde.NoSlip",
         lambda: pde.poisson(
