@@ -261,17 +261,6 @@ def raise_if_failed(
     return tree
 
 
-def value_or_solution(found: Any, *, throw: bool | None, full: bool) -> PyTree:
-    """The `value` of a solution, or with `full` all of it; by `throw` a failure raises.
-
-    `found` is an Equinox module with a `status` as well.
-    """
-    if not should_raise(throw):
-        return found if full else found.value
-    value = raise_if_failed(found.value, found.status)
-    return eqx.tree_at(lambda s: s.value, found, value) if full else value
-
-
 def result_message(result: Any) -> str | None:
     """`result` for a person; None where it is traced, or one for each of a batch."""
     if result.is_traced() or np.ndim(result == RESULTS.successful):

@@ -1,7 +1,7 @@
 """Ranges of parameters as quantile functions: of bounds, of priors, of both."""
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import jax
@@ -32,6 +32,16 @@ class SampledRange(NamedTuple):
 
 def sampled_ranges(free: Any) -> dict[str, SampledRange]:
     """A range for every path of `free`; a sentence for what is none."""
+    if not isinstance(free, Mapping) or not free:
+        raise ValueError(
+            "free must map paths to ranges, {'length': (0.1, 2.0)} say, got "
+            f"{free!r:.60}"
+        )
+    for path in free:
+        if not isinstance(path, str) or not path:
+            raise ValueError(
+                f"free must be keyed by paths as 'bodies.masses[5]', got {path!r:.60}"
+            )
     return {path: _as_range(path, span) for path, span in free.items()}
 
 

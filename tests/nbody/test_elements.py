@@ -7,6 +7,7 @@ import pytest
 import rebound
 
 from diffsim import nbody
+from diffsim.simulations import failures_as_nan
 from diffsim.verify import taylor_test
 
 
@@ -332,3 +333,10 @@ def test_large_mean_anomaly_is_not_taken_for_degrees(recwarn):
 def test_inclination_of_pi_is_allowed(dtype):
     nbody.Elements(semi_major_axis=1.0, inclination=jnp.asarray(np.pi, dtype))
     nbody.Elements.from_state([1.0, 0, 0], [0, -1.0, 0], 1.0)
+
+
+def test_inclinations_that_are_none_raise_where_failures_are_nan():
+    # Their state would be finite, and nothing would tell.
+    refused = pytest.raises(ValueError, match="inclination must be from 0 to pi")
+    with failures_as_nan(), refused:
+        nbody.Elements(semi_major_axis=1.0, inclination=4.0)

@@ -371,6 +371,10 @@ def test_distributions_of_numpyro_and_distrax_are_sampled():
 
 
 INVALID = {
+    "no mapping": (["a"], "free must map paths to ranges"),
+    "nothing": ({}, "free must map paths to ranges"),
+    "no path": ({0: (0.0, 1.0)}, "free must be keyed by paths.* got 0"),
+    "empty path": ({"": (0.0, 1.0)}, "free must be keyed by paths"),
     "a number": ({"a": 1.0}, r"free\['a'\] must be a range: a pair.* got 1.0"),
     "a class": ({"a": RayleighByKey}, "must be a range: a pair.* got <class"),
     "discrete": ({"a": scipy.stats.randint(0, 5)}, "must be a range: a pair"),

@@ -171,9 +171,17 @@ def is_unchecked(*values: Array) -> bool:
     return should_return_nan(None) or any(map(is_traced, values))
 
 
-def check_where(is_wrong: Callable[..., Any], sentence: str, *values: Array):
-    """Raise `sentence`, filled with the first of the known values that are wrong."""
-    if is_unchecked(*values):
+def check_where(
+    is_wrong: Callable[..., Any],
+    sentence: str,
+    *values: Array,
+    becomes_nan: bool = True,
+):
+    """Raise `sentence`, filled with the first of the known values that are wrong.
+
+    Values whose state is NaN pass where failures are to be NaN; others never do.
+    """
+    if any(map(is_traced, values)) or (becomes_nan and is_unchecked(*values)):
         return
     arrays = [np.ravel(a) for a in np.broadcast_arrays(*values)]
     with np.errstate(invalid="ignore"):
@@ -197,7 +205,8 @@ def check_eccentricity(e: Array):
 
 def check_curved(e: Array):
     what = "a fall through the center, or a parabola, which has no semi_major_axis"
-    check_where(lambda e: e == 1, f"eccentricity must not be 1, {what}", e)
+    sentence = f"eccentricity must not be 1, {what}"
+    check_where(lambda e: e == 1, sentence, e, becomes_nan=False)
 
 
 def check_conic(a: Array, e: Array, f: Array):
@@ -217,7 +226,7 @@ def check_inclination(i: Array):
         "inclination must be from 0 to pi, in radians, got {:g}; numpy.deg2rad(...) "
         "converts degrees; turn longitude_of_ascending_node by pi for a negative one"
     )
-    check_where(lambda i: (i < 0) | (i > most), sentence, i)
+    check_where(lambda i: (i < 0) | (i > most), sentence, i, becomes_nan=False)
 
 
 def warn_of_degrees(**angles: Array):
