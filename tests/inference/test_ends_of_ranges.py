@@ -18,7 +18,6 @@ from diffsim.inference import (
     Free,
     Gaussian,
     Poisson,
-    Transform,
     fisher,
     fit,
 )
@@ -28,7 +27,7 @@ ROOT: Any = brentq
 NONE = np.zeros(3)
 WEIGHTS = np.array([1.0, 4.0, 1.0])
 BESIDE = np.array([0.0, 0.0, 2.0])
-LOGIT = Transform(jax.scipy.special.logit, jax.nn.sigmoid)
+LOGIT = (jax.scipy.special.logit, jax.nn.sigmoid)
 HOW = {
     "log": Free(transform="log"),
     "bound": Free(bounds=(0.0, None)),
