@@ -298,8 +298,11 @@ JNP, WHERE = "jax.numpy", "jnp.where"
     ),
     of(
         lambda solver: ds.simulate(heat(Diffusion(1.0)), 1.0, ds.Method(solver, 1e-3)),
-        (integrators.Leapfrog(), "Leapfrog needs Separable dynamics"),
-        (integrators.ETDRK4(), "ETDRK4 needs Semilinear dynamics"),
+        (integrators.Leapfrog(), "Leapfrog steps waves, .* takes KenCarp5"),
+        (
+            integrators.ETDRK4(),
+            r"ETDRK4 steps .* Fourier space .* Diffusion in FiniteV",
+        ),
     ),
     of(
         options(pde.absorbing_layer, GRID, 0.1, 1.0),
@@ -470,7 +473,7 @@ JNP, WHERE = "jax.numpy", "jnp.where"
         lambda: ds.simulate(
             heat(discretization=FOURIER), 1.0, ds.Method(integrators.Yoshida4(), 1e-3)
         ),
-        "Yoshida4 needs Separable dynamics",
+        "Yoshida4 steps waves, .* in Fourier",
         lambda: ds.simulate(heat(), 0.1, observe=lambda y: y),
         r"observe must take \(t, y\), got a function",
         lambda: pde.steady_state(evolve(WAVE, 2)),
