@@ -252,6 +252,28 @@ class _LaterTerm(diffrax.AbstractTerm):
         return self.term.is_vf_expensive(self.epoch.at(t0), self.epoch.at(t1), y, args)
 
 
+class OnClock(diffrax.AbstractTerm):
+    """A term on a clock that runs forwards, as `diffeqsolve` makes one."""
+
+    term: Any
+    direction: Array
+
+    def vf(self, t, y, args):
+        return self.term.vf(self.direction * t, y, args)
+
+    def contr(self, t0, t1, **options):
+        onward = self.direction == 1
+        start, end = jnp.where(onward, t0, -t1), jnp.where(onward, t1, -t0)
+        found = self.term.contr(start, end, **options)
+        return jax.tree.map(lambda c: self.direction * c, found)
+
+    def prod(self, vf, control):
+        return self.term.prod(vf, control)
+
+    def vf_prod(self, t, y, args, control):
+        return self.term.vf_prod(self.direction * t, y, args, control)
+
+
 class _OnTheClock(diffrax.AbstractStepSizeController):
     """A user's own controller, which is given times and not what has elapsed."""
 

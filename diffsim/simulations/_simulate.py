@@ -41,13 +41,8 @@ from ._elapsed_time import (
 from ._events._event import EventRecord
 from ._events._event_run import checked_events, integrate_with_events
 from ._integrate._checkpointed_adjoint import Reversible
-from ._integrate._integrate import (
-    Outputs,
-    continue_run,
-    integrate,
-    join_past_and_future,
-    ran_out,
-)
+from ._integrate._integrate import integrate
+from ._integrate._long_run import Outputs, continue_run, join_past_and_future
 from ._integrate._plan import (
     Plan,
     RunResult,
@@ -225,7 +220,7 @@ def _run_to_the_end(run: _Run, times: Any) -> tuple[Trajectory, Plan]:
 
     trajectory = part(outputs)
     may_go_on = not run.is_bounded and not events and plan.sides is not None
-    if may_go_on and ran_out(run.method, trajectory):
+    if may_go_on and _ran_out(run.method, trajectory):
         assert plan.sides is not None
         if None not in plan.sides:
             is_past = outputs.elapsed < 0
@@ -246,6 +241,14 @@ def _run_to_the_end(run: _Run, times: Any) -> tuple[Trajectory, Plan]:
     )
     end = None if events or has_failed else end
     return _with_absolute_times(trajectory, t0, times, end), plan
+
+
+def _ran_out(method: Method, trajectory: Trajectory) -> bool:
+    """Whether there were too few steps, in a run that can be looked at."""
+    result = trajectory.result
+    if not method.adaptive or result.is_traced():
+        return False
+    return is_outcome(result, RESULTS.max_steps_reached)
 
 
 def _error_of(run: _Run, times: Any, trajectory: Trajectory) -> Array:

@@ -7,7 +7,7 @@ import pytest
 from rows import first_plain
 
 from diffsim import _tuning
-from diffsim.simulations._integrate._runge_kutta import weighted_sum
+from diffsim.simulations._integrate._step import weighted_sum
 
 
 _WEIGHTS = jnp.asarray([0.3, -1.2, 0.5])

@@ -2,29 +2,44 @@
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import diffrax
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array
+from jaxtyping import Array, Bool
 
+from ..._results import is_finite
 from ..._types import PyTree
 from ..._validation import count
-from ...implicit import AbstractLinearSolver, Dense
+from ...implicit import (
+    AbstractLinearSolver,
+    Dense,
+    ImplicitAdjoint,
+    ImplicitEquation,
+    implicit_solve,
+)
 from ...simulations import AbstractIMEXTerm
-from ._esdirk_step import Step, esdirk_step
-from ._imex_step import IMEXStep, imex_step
 from ._simplified_newton import Tolerances
 from ._stage_solver import (
     JacobianFactor,
     StageProblem,
+    StageSolutions,
     no_factor,
+    solve_stages,
     split_vector_field,
     step_length,
 )
-from ._tableau import Tableau, add_scaled
+from ._tableau import (
+    Tableau,
+    add_scaled,
+    empty_stages,
+    linear_combination,
+    rows,
+    stacked_linear_combination,
+    with_stage,
+)
 
 
 #: The implicit slopes of a stage and the explicit ones, None where there are none.
@@ -39,6 +54,38 @@ class SolverState(eqx.Module):
 
     slopes: Slopes | None
     factor: JacobianFactor | None
+
+
+class CompletedStep(NamedTuple):
+    """Where a step led, its error estimate, all slopes, and what the next one needs.
+
+    A step that failed leads nowhere: `y` is the state that it began with. `error` is
+    None where the tableau has no estimate.
+    """
+
+    y: PyTree[Array]
+    error: PyTree[Array] | None
+    slopes: list[PyTree[Array]]
+    explicit: list[PyTree[Array]]
+    factor: JacobianFactor | None
+    converged: Bool[Array, ""]
+    length: Array
+
+
+class IMEXStep(NamedTuple):
+    """One step of split dynamics: from y at t by `length`, `args` for its functions.
+
+    `slope` is the implicit one at its start, `explicit` the other one, None where
+    everything is implicit.
+    """
+
+    split: AbstractIMEXTerm
+    t: Array
+    length: Array
+    y: PyTree[Array]
+    slope: PyTree[Array]
+    explicit: PyTree[Array] | None
+    args: Any
 
 
 class AbstractImplicitRungeKutta(diffrax.AbstractSolver[SolverState]):
@@ -145,7 +192,7 @@ class AbstractImplicitRungeKutta(diffrax.AbstractSolver[SolverState]):
         done = esdirk_step(self.tableau, linear_solver, tolerances, problem, factor)
         return self._ended(done, y0, (problem.slope, problem.explicit))
 
-    def _ended(self, done: Step, y0, first: Slopes):
+    def _ended(self, done: CompletedStep, y0, first: Slopes):
         """Convert a step to Diffrax's form; `first` are its first stage derivatives."""
         kept = self.tableau.ends_in_last_stage
         last = (
@@ -228,13 +275,13 @@ def _select(converged, a: PyTree, b: PyTree) -> PyTree:
     return jax.tree.map(lambda x, y: jnp.where(converged, x, y), a, b)
 
 
-def _first_and_last(done: Step) -> tuple[Slopes, Slopes]:
+def _first_and_last(done: CompletedStep) -> tuple[Slopes, Slopes]:
     """The slopes of the first stage and of the last."""
     explicit = done.explicit or [None]
     return (done.slopes[0], explicit[0]), (done.slopes[-1], explicit[-1])
 
 
-def _dense(done: Step, y0: PyTree, *, hermite: bool) -> dict[str, Any]:
+def _dense(done: CompletedStep, y0: PyTree, *, hermite: bool) -> dict[str, Any]:
     """Data of Diffrax's interpolants: stage derivatives times the length."""
 
     def times(slope):
@@ -255,3 +302,197 @@ def _dense(done: Step, y0: PyTree, *, hermite: bool) -> dict[str, Any]:
     if explicit is None:
         explicit = jax.tree.map(jnp.zeros_like, implicit)
     return ends | {"k": (explicit, implicit)}
+
+
+def esdirk_step(
+    tableau: Tableau,
+    linear_solver: AbstractLinearSolver,
+    tolerances: Tolerances,
+    problem: StageProblem,
+    kept: JacobianFactor,
+) -> CompletedStep:
+    """The step, differentiable in everything that `problem` holds."""
+    held = _stop_gradient((linear_solver, tolerances, problem, kept))
+    solutions = solve_stages(tableau, *held)
+    problem, solutions = _failed_as_zero_length(problem, solutions)
+    slopes, explicit = _differentiable_stages(
+        tableau, linear_solver, problem, solutions
+    )
+    return complete_step(tableau, problem, slopes, explicit, solutions)
+
+
+def complete_step(
+    tableau: Tableau, start: Any, slopes, explicit, solutions: Any
+) -> CompletedStep:
+    """The end of a step from the slopes of all stages.
+
+    `start` has its `y` and `length`, `solutions` a `factor` and whether they converged.
+    """
+    change = linear_combination(tableau.weights, slopes)
+    if explicit:
+        assert tableau.explicit_weights is not None
+        others = linear_combination(tableau.explicit_weights, explicit)
+        change = jax.tree.map(jnp.add, change, others)
+    return CompletedStep(
+        add_scaled(start.y, start.length, change),
+        _error(tableau, start.length, slopes, explicit),
+        slopes,
+        explicit,
+        solutions.factor,
+        solutions.converged,
+        start.length,
+    )
+
+
+def _error(tableau: Tableau, length: Array, slopes, explicit) -> PyTree[Array] | None:
+    if tableau.errors is None:
+        return None
+    error = linear_combination(tableau.errors, slopes)
+    if explicit:
+        error = jax.tree.map(
+            jnp.add, error, linear_combination(tableau.errors, explicit)
+        )
+    return add_scaled(jax.tree.map(jnp.zeros_like, error), length, error)
+
+
+def _stop_gradient(tree: PyTree) -> PyTree:
+    """Stop gradients: nothing of the search's iterations is differentiated."""
+    arrays, rest = eqx.partition(tree, eqx.is_array)
+    return eqx.combine(jax.lax.stop_gradient(arrays), rest)
+
+
+def _failed_as_zero_length(
+    problem: StageProblem, solutions: StageSolutions
+) -> tuple[StageProblem, StageSolutions]:
+    """A failed step as one of no length.
+
+    What Newton's method left behind may be anything, and its derivative NaN, which a
+    step that is rejected would hand on: zero times NaN is NaN.
+    """
+    converged = solutions.converged
+    span, length = (jnp.where(converged, a, 0) for a in (problem.span, problem.length))
+    # The first slope stands in for what failed, and is differentiated as itself.
+    slopes = jax.tree.map(
+        lambda k, first: jnp.where(converged, k, jax.lax.stop_gradient(first)),
+        solutions.slopes,
+        problem.slope,
+    )
+    return problem._replace(span=span, length=length), solutions._replace(slopes=slopes)
+
+
+def _differentiable_stages(
+    tableau: Tableau,
+    linear_solver: AbstractLinearSolver,
+    problem: StageProblem,
+    solutions: StageSolutions,
+):
+    """The slopes that were found, each as the root of its equation."""
+    field, slopes, explicit = problem.field, [problem.slope], []
+    if field.explicit is not None:
+        explicit.append(problem.explicit)
+    length = tableau.gamma * problem.length
+    for i in range(1, tableau.stages):
+        t = problem.t + float(tableau.nodes[i]) * problem.span
+        change = linear_combination(tableau.implicit[i], slopes)
+        if explicit:
+            assert tableau.explicit is not None
+            others = linear_combination(tableau.explicit[i], explicit)
+            change = jax.tree.map(jnp.add, change, others)
+        base = add_scaled(problem.y, problem.length, change)
+        theta = field.consts[0], t, base, length
+        equation = ImplicitEquation(
+            _stage_residual(field.implicit), theta, None, _guess_is_root
+        )
+        guess = jax.tree.map(lambda k, i=i: k[i], solutions.slopes)
+        slope, _ = implicit_solve(equation, guess, ImplicitAdjoint(linear_solver))
+        slopes.append(slope)
+        if field.explicit is not None:
+            z = add_scaled(base, length, slope)
+            explicit.append(field.explicit(field.consts[1], t, z))
+    return slopes, explicit
+
+
+def _stage_residual(rate):
+    """k − f(t, base + γ h k), which vanishes."""
+
+    def residual(k, theta):
+        consts, t, base, length = theta
+        now = rate(consts, t, add_scaled(base, length, k))
+        return jax.tree.map(jnp.subtract, k, now)
+
+    return residual
+
+
+def _guess_is_root(how: Any, function, y, theta):
+    """The root is the guess."""
+    del how, function, theta
+    return y, (), None
+
+
+def imex_step(tableau: Tableau, leap: IMEXStep) -> CompletedStep:
+    """The step, differentiable as its solves are."""
+    split, y, length, args = leap.split, leap.y, leap.length, leap.args
+    slopes = _first(tableau, leap.slope)
+    explicit = None
+    if leap.explicit is not None:
+        explicit = _first(tableau, leap.explicit)
+
+    # A loop, for a solve is much to compile, and so is its derivative.
+    def stage(carry, row):
+        slopes, explicit = carry
+        t = leap.t + row.nodes.astype(length.dtype) * length
+        base = add_scaled(y, length, stacked_linear_combination(row.implicit, slopes))
+        if explicit is not None:
+            base = add_scaled(
+                base, length, stacked_linear_combination(row.explicit, explicit)
+            )
+        guess = stacked_linear_combination(row.predictor, slopes)
+        z, slope = _solved_stage(tableau, leap, t, base, guess)
+        slopes = with_stage(slopes, row.index, slope)
+        if explicit is not None:
+            explicit = with_stage(explicit, row.index, split.explicit(t, z, args))
+        return (slopes, explicit), None
+
+    (slopes, explicit), _ = jax.lax.scan(stage, (slopes, explicit), rows(tableau))
+    slopes, explicit = (_as_lists(tableau, k) for k in (slopes, explicit))
+    return complete_step(tableau, leap, slopes, explicit, _Solved([*slopes, *explicit]))
+
+
+def _first(tableau: Tableau, slope: PyTree[Array]) -> PyTree[Array]:
+    """Slopes of all stages, stacked, of which only the first is known."""
+    return with_stage(empty_stages(slope, tableau.stages), 0, slope)
+
+
+def _as_lists(tableau: Tableau, slopes: PyTree[Array]) -> list[PyTree[Array]]:
+    if slopes is None:
+        return []
+    return [jax.tree.map(lambda k, i=i: k[i], slopes) for i in range(tableau.stages)]
+
+
+class _Solved(NamedTuple):
+    """Slopes of a step whose stages are solved, or NaN."""
+
+    slopes: list[PyTree[Array]]
+    factor: None = None
+
+    @property
+    def converged(self) -> Array:
+        return is_finite(self.slopes)
+
+
+def _solved_stage(
+    tableau: Tableau, leap: IMEXStep, t, base: PyTree[Array], slope: PyTree[Array]
+):
+    """The state of a stage and its implicit slope, which a solve is more exact of."""
+    length = tableau.gamma * leap.length
+    guess = add_scaled(base, length, slope)
+    z = leap.split.solve(t, base, length, guess, leap.args)
+
+    def quotient():
+        return jax.tree.map(lambda a, b: (a - b) / length.astype(a.dtype), z, base)
+
+    def rate():
+        return leap.split.implicit(t, z, leap.args)
+
+    # An off-grid step of no length has a slope, which its derivative by time is.
+    return z, jax.lax.cond(length == 0, rate, quotient)

@@ -18,9 +18,9 @@ from jaxtyping import Array, Float
 
 from ..._results import equals
 from ..._types import PyTree
+from .._elapsed_time import OnClock
 from ._step import (
     AbstractStep,
-    OnClock,
     Span,
     StepState,
     make_step,

@@ -1,27 +1,30 @@
-"""Integration before and after the epoch, by our loops or `diffrax.diffeqsolve`."""
+"""Integration before and after the epoch, and its derivatives.
 
-import warnings
-from collections.abc import Callable
+`_run` decides between the loop here, `adaptive_run`, and `diffrax.diffeqsolve`.
+"""
+
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
 import diffrax
+import equinox as eqx
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jaxtyping import Array
 
-from ..._results import RESULTS, is_outcome
+from ..._jaxpr._primitives import LinearMapRules, custom_derivative, linear
+from ..._jaxpr._tracing import closure_convert
+from ..._results import RESULTS
 from ..._types import PyTree
+from ..._validation import is_traced
 from .._elapsed_time import Epoch
 from .._events._detection import event_values, zero_crossings
 from .._events._event import Event
 from .._method import Method, with_root_tolerances
-from .._trajectory import Trajectory
 from ._adaptive_loop import AdaptiveRun, Stop, adaptive_run
 from ._fixed_step_outputs import fixed_step_outputs, traced_time_outputs
 from ._fixed_steps import GridSteps
-from ._forward_and_reverse_mode import Derivatives, with_forward_and_reverse_mode
 from ._plan import (
     AdaptivePlan,
     RunResult,
@@ -142,111 +145,188 @@ def _concatenate_ends(*ends: Array | None) -> Array | None:
     return jnp.sort(jnp.where(jnp.isfinite(every), every, jnp.inf))
 
 
-#: Parts after which a person is told how long a run will take, a million steps of the
-#: default bound, if that is this many times as long as it has taken.
-_PARTS, _TIMES = 16, 4
+#: `run(adjoint, inputs)`: arrays, those without a derivative among them.
+Run = Callable[[diffrax.AbstractAdjoint, PyTree], PyTree[Array]]
 
 
-class Outputs(NamedTuple):
-    """Output times, and how long after the epoch they are, which has more digits."""
+class Derivatives(NamedTuple):
+    """First derivatives of a run that know it better than its code does.
 
-    times: Any
-    elapsed: Any
-
-
-class Restart(NamedTuple):
-    """How long after the epoch a run goes on, and from what."""
-
-    begin: Any
-    y: PyTree[Array]
-
-
-def ran_out(method: Method, trajectory: Trajectory) -> bool:
-    """Whether there were too few steps, in a run that can be looked at."""
-    result = trajectory.result
-    if not method.adaptive or result.is_traced():
-        return False
-    return is_outcome(result, RESULTS.max_steps_reached)
-
-
-def continue_run(
-    run: Callable[[Outputs, Restart], Trajectory], first: Trajectory, outputs: Outputs
-) -> Trajectory:
-    """The run that began with `first`, in one direction, to its end.
-
-    All times are elapsed ones. Every part has all of the outputs, those that lie behind
-    it at its beginning, so that no other part needs compiling.
+    `push(inputs, outputs)` is the run made again, as a function of its inputs, given
+    what a first one returned; `pull(build, moving, outputs, bars)` are cotangents of
+    `moving` inputs, of which `build` makes all. Both return what `run` does, of which
+    only the floating arrays count. `again` is `push` in every mode, for second
+    derivatives; None where they are those of the run.
     """
-    sign = 1 if np.all(outputs.elapsed >= 0) else -1
-    parts, warned = [first], False
-    while parts[-1].result == RESULTS.max_steps_reached:
-        last = parts[-1].final
-        begin = np.asarray(last.t)
-        ahead = sign * np.maximum(sign * outputs.elapsed, sign * begin)
-        parts.append(run(outputs._replace(elapsed=ahead), Restart(begin, last.y)))
-        if not warned and len(parts) >= _PARTS:
-            warned = _warn_of_long_run(parts, sign * np.max(np.abs(outputs.elapsed)))
-    return _concatenate_runs(parts, np.asarray(sign * outputs.elapsed), sign)
+
+    push: Callable[[PyTree, PyTree], PyTree]
+    pull: Callable[[Callable, Sequence[Array], PyTree, PyTree], list[Array]]
+    again: Callable[[PyTree, PyTree], PyTree] | None = None
 
 
-def _warn_of_long_run(parts: list[Trajectory], end: float) -> bool:
-    """Warn of a run that will take far longer to its `end`; return whether it does."""
-    before, now = (float(part.final.t) for part in parts[-2:])
-    steps = sum(int(part.stats["num_steps"]) for part in parts)
-    # At the rate of the last part, for steps may become shorter and shorter.
-    with np.errstate(divide="ignore"):
-        ahead = np.float64(abs(end - now)) / abs(now - before)
-    total = steps + ahead * int(parts[-1].stats["num_steps"])
-    if not total > _TIMES * steps:
-        return False
-    warnings.warn(
-        f"a run has taken {steps} steps to t0 + {now:.6g} on the way to t0 + {end:.6g} "
-        f"and goes on; at the rate of the last ones it takes {total:.2g}. Interrupt "
-        "it, or bound it by simulate(max_steps=...); larger tolerances, rtol=..., take "
-        "fewer steps, and so does an implicit solver where stability makes them short",
-        # this function, `continue_run`, `_run_to_the_end`, `simulate`, the caller
-        stacklevel=5,
-    )
-    return True
+def with_forward_and_reverse_mode(
+    run: Run,
+    inputs: PyTree,
+    checkpoints: int | None = None,
+    derivatives: Derivatives | None = None,
+    value: Callable[[PyTree], PyTree[Array]] | None = None,
+) -> PyTree[Array]:
+    """`run`, differentiable in every mode and nesting.
 
+    Its `value` may come from other code, which has no derivative.
 
-def _concatenate_runs(
-    parts: list[Trajectory], elapsed: np.ndarray, sign: int
-) -> Trajectory:
-    ends = np.array([sign * np.asarray(part.final.t) for part in parts[:-1]])
-    reached = elapsed.astype(ends.dtype)
-    which = np.searchsorted(ends, reached, side="left")
+    First derivatives are `derivatives`. Where there are none, tangents are carried
+    along by `ForwardMode`, cotangents back by `RecursiveCheckpointAdjoint`. Second ones
+    are by `DirectAdjoint`, which has every mode, but takes up to three times as long in
+    reverse and more memory.
+    """
+    given, fixed = eqx.partition(inputs, eqx.is_array)
+    arrays, structure = jax.tree.flatten(given)
+    ends: list[Any] = []
 
-    def chosen(*leaves):
-        shape = *elapsed.shape, *[1] * (leaves[0].ndim - elapsed.ndim)
-        index, found = which.reshape(shape), leaves[-1]
-        for n, leaf in enumerate(leaves[:-1]):
-            found = jnp.where(index == n, leaf, found)
+    def whole(arrays):
+        return eqx.combine(jax.tree.unflatten(structure, arrays), fixed)
+
+    def flat(adjoint, *arrays):
+        found, end = jax.tree.flatten(run(adjoint, whole(arrays)))
+        ends.append(end)
         return found
 
-    states = jax.tree.map(chosen, *(part.states for part in parts))
-    return _concatenate_parts(parts, parts[-1].times, states, parts[-1].result)
+    def evaluated(*arrays):
+        if value is None:
+            return flat(diffrax.ForwardMode(), *arrays)
+        found, end = jax.tree.flatten(value(whole(arrays)))
+        ends.append(end)
+        return found
+
+    opened, consts = closure_convert(evaluated, *arrays)
+    if any(is_traced(const) for const in consts):
+        # Dynamics that hide an array from their simulation, which no rule is told of.
+        found = flat(diffrax.DirectAdjoint(), *arrays)
+        return jax.tree.unflatten(ends[0], found)
+
+    def tangent(outputs, known, tangents):
+        moved = _Moved.of(outputs, tangents)
+        exact = _derivatives_by_adjoints(moved, flat, *2 * [diffrax.DirectAdjoint()])
+        if derivatives is None:
+            adjoint = diffrax.RecursiveCheckpointAdjoint(checkpoints)
+            first = _derivatives_by_adjoints(
+                moved, flat, diffrax.ForwardMode(), adjoint
+            )
+        else:
+            first = _derivatives_of_derivatives(moved, derivatives, whole, ends[0])
+            known = [*known, *outputs]
+            if derivatives.again is not None:
+                exact = _derivatives_by_recorded_steps(
+                    moved, derivatives.again, whole, ends[0]
+                )
+        return moved.tangents(LinearMapRules(*first, *exact), outputs, known, tangents)
+
+    found = custom_derivative(lambda *x: opened(consts, *x), tangent, *arrays)
+    return jax.tree.unflatten(ends[0], found)
 
 
-def join_past_and_future(
-    past: Trajectory, future: Trajectory, times: np.ndarray
-) -> Trajectory:
-    """One trajectory of its two directions of time."""
-    states = jax.tree.map(
-        lambda a, b: jnp.concatenate([a, b]), past.states, future.states
-    )
-    # One that failed says where the run ended.
-    fine = past.result == RESULTS.successful
-    parts = [past, future] if fine else [future, past]
-    return _concatenate_parts(parts, times, states, parts[-1].result)
+class _Moved(NamedTuple):
+    """The numbers of the inputs that move, of so many, and of the outputs that can."""
+
+    size: int
+    inputs: list[int]
+    outputs: list[int]
+
+    @classmethod
+    def of(cls, outputs, tangents) -> "_Moved":
+        floats = [jnp.issubdtype(y.dtype, jnp.floating) for y in outputs]
+        return cls(
+            len(tangents),
+            [i for i, t in enumerate(tangents) if t is not None],
+            [i for i, is_float in enumerate(floats) if is_float],
+        )
+
+    def with_selected_values(self, known, some) -> list:
+        """Inputs that are `known`, with others in place of those that move."""
+        every = list(known[: self.size])
+        for i, x in zip(self.inputs, some, strict=True):
+            every[i] = x
+        return every
+
+    def selected_values(self, known) -> list:
+        """Those of the inputs that move."""
+        return [known[i] for i in self.inputs]
+
+    def tangents(self, maps: LinearMapRules, outputs, known, tangents) -> list:
+        """Tangents of all outputs; None of those that have none."""
+        steps, types = (
+            self.selected_values(tangents),
+            [jax.typeof(outputs[i]) for i in self.outputs],
+        )
+        found = linear(maps, known, steps, types)
+        by_number = dict(zip(self.outputs, found, strict=True))
+        return [by_number.get(i) for i in range(len(outputs))]
 
 
-def _concatenate_parts(parts: list[Trajectory], times, states, result) -> Trajectory:
-    """One trajectory of several, the last of which says where the run ended."""
-    stats = jax.tree.map(lambda *counts: sum(counts), *(part.stats for part in parts))
-    steps = np.sort(np.concatenate([np.asarray(part.steps) for part in parts]))
-    found = (times, states, result, stats, parts[-1].final, steps)
-    return Trajectory(*found, axes=parts[0].axes)
+def _derivatives_by_adjoints(moved: _Moved, flat, forward, backward):
+    """Tangents and cotangents by adjoints of Diffrax."""
+
+    def run_of(adjoint, known):
+        def run(*some):
+            found = flat(adjoint, *moved.with_selected_values(known, some))
+            return [found[i] for i in moved.outputs]
+
+        return run, moved.selected_values(known)
+
+    def push(known, steps):
+        run, point = run_of(forward, known)
+        return jax.jvp(run, point, list(steps))[1]
+
+    def pull(known, bars):
+        run, point = run_of(backward, known)
+        return list(jax.vjp(run, *point)[1](list(bars)))
+
+    return push, pull
+
+
+def _derivatives_by_recorded_steps(moved: _Moved, again: Callable, whole, structure):
+    """Tangents and cotangents of a run made `again`; outputs follow the inputs."""
+
+    def run_of(known):
+        seen = jax.tree.unflatten(structure, list(known[moved.size :]))
+
+        def run(*some):
+            found = jax.tree.leaves(
+                again(whole(moved.with_selected_values(known, some)), seen)
+            )
+            return [found[i] for i in moved.outputs]
+
+        return run, moved.selected_values(known)
+
+    def push(known, steps):
+        run, point = run_of(known)
+        return jax.jvp(run, point, list(steps))[1]
+
+    def pull(known, bars):
+        run, point = run_of(known)
+        return list(jax.vjp(run, *point)[1](list(bars)))
+
+    return push, pull
+
+
+def _derivatives_of_derivatives(
+    moved: _Moved, derivatives: Derivatives, whole, structure
+):
+    """Tangents and cotangents by `derivatives`; outputs follow the inputs."""
+    push, _ = _derivatives_by_recorded_steps(moved, derivatives.push, whole, structure)
+
+    def pull(known, bars):
+        def build(*some):
+            return whole(moved.with_selected_values(known, some))
+
+        of_outputs = dict(zip(moved.outputs, bars, strict=True))
+        every = [of_outputs.get(i) for i in range(structure.num_leaves)]
+        bars = jax.tree.unflatten(structure, every)
+        seen = jax.tree.unflatten(structure, list(known[moved.size :]))
+        return derivatives.pull(build, moved.selected_values(known), seen, bars)
+
+    return push, pull
 
 
 #: States that reverse mode keeps of a run whose number of steps nobody has bounded: as
