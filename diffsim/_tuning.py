@@ -129,6 +129,14 @@ STEPS_WRITTEN_OUT, NUMBERS_WRITTEN_OUT = 5, 256
 #: keep what a derivative stores of small states below it (gradient of a 5-body leapfrog
 #: run: 0.47 against 0.64 µs a step); less than four steps a block gain nothing.
 BLOCK_BYTES, LEAST_BLOCK = 512, 4
+#: States that reverse mode keeps of a run whose number of steps nobody has bounded: as
+#: many as take each of 4096 steps twice, and each of 125 000 three times.
+CHECKPOINTS = 90
+#: Bytes of all states that a run keeps, for derivatives or for events, where nobody has
+#: said how many steps there are; with events it takes so many steps at least.
+KEPT_BYTES, LEAST_STEPS = 2**28, 4096
+#: Rows of a log of steps that conditions of events are evaluated for together.
+ROWS_TOGETHER = 512
 #: Cost of writing an output, and of masking a step, in units of a plain step; leapfrog
 #: of 5 bodies, 12 500 steps: a row a step costs 1.2, a masked tail 1.4 times the run.
 COST_OF_OUTPUT, COST_OF_MASK = 0.5, 1.4

@@ -1,4 +1,7 @@
-"""The numbers of a `Fit` from where a search has ended."""
+"""The numbers of a `Fit` from where a search has ended: covariance, errors, status.
+
+The linear algebra of the covariance is in `_information_factor`.
+"""
 
 from typing import Any
 

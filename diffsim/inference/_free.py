@@ -1,4 +1,8 @@
-"""`Free`: how the parameters under a path vary."""
+"""`Free`: how the parameters under a path vary, bounds and priors included.
+
+`LevenbergMarquardt` keeps within bounds; other solvers search in unconstrained
+coordinates, see `_unconstrained`.
+"""
 
 from collections.abc import Callable
 from typing import Any

@@ -80,6 +80,7 @@ def curvature_rows(
 
     gradient, hessian = (f(scaled_loss)(z / unit) for f in (jax.grad, jax.hessian))
     diagonal = jnp.sqrt(jnp.abs(jnp.diagonal(hessian)))
+    # The information does not depend on these units.
     scale = jax.lax.stop_gradient(jnp.where(diagonal > 0, diagonal, 1))
     scaled = hessian / scale[:, None] / scale[None, :]
     # Vectors of equal eigenvalues have no derivative; `eigen_rows` has that of all.
@@ -92,6 +93,7 @@ def curvature_rows(
     share = slope_share(z.dtype, slopes)
     length = jnp.where(positive, jnp.abs(along), (share * along) ** 2)
     slope = jnp.where(sizes <= rounding, length, 0)
+    # The choice of a step, see above.
     sizes = jnp.maximum(sizes, jax.lax.stop_gradient(slope))
     kept = sizes > rounding
     roots = jnp.sqrt(jnp.where(kept, sizes, 1))
@@ -123,6 +125,7 @@ def information_rows(matrix: Array) -> Array:
     diagonal = jnp.diagonal(matrix)
     unit = jnp.sqrt(jnp.where(diagonal > 0, diagonal, 1))
     scaled = matrix / unit[:, None] / unit[None, :]
+    # `eigen_rows` has the derivative, of equal eigenvalues as well.
     eigenvalues, vectors = jnp.linalg.eigh(jax.lax.stop_gradient(scaled))
     rounding = float(jnp.finfo(matrix.dtype).eps ** 0.8)
     if not is_traced(matrix):

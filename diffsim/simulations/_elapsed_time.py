@@ -1,4 +1,7 @@
-"""Time elapsed since the epoch: `Epoch`, and output times."""
+"""Time elapsed since the epoch: `Epoch`, and output times.
+
+`_longest_part` of `_integrate/_plan` finds out whether a rate reads the time.
+"""
 
 import warnings
 from collections.abc import Callable

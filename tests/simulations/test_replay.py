@@ -11,9 +11,8 @@ import numpy as np
 import pytest
 from rows import first_plain
 
-from diffsim import integrators
+from diffsim import _tuning, integrators
 from diffsim.simulations import AbstractSimulation, IMEXTerm, Method, simulate
-from diffsim.simulations._integrate import _plan
 
 
 _IMPLICIT = [integrators.KenCarp3(), integrators.Kvaerno3(), integrators.KenCarp5()]
@@ -245,7 +244,7 @@ def test_batched_derivatives_equal_single_derivatives():
 
 
 def test_derivatives_beyond_the_memory_limit_are_right(monkeypatch):
-    monkeypatch.setattr(_plan, "_MEMORY", 0)
+    monkeypatch.setattr(_tuning, "KEPT_BYTES", 0)
     # Of a tolerance of its own: nothing that was compiled before serves it.
     run, leaves = _run(_method(diffrax.Heun(), tolerance=3e-4), [0.5, 2.0])
     _close(*_both_modes(run, leaves))

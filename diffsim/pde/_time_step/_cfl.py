@@ -163,6 +163,7 @@ class CFL(diffrax.AbstractStepSizeController[Any, Any]):
         off = jnp.zeros_like(size)
         if y_error is not None:
             off = max_norm(y_error) / jnp.where(size > 0, size, 1)
+            # It decides whether a step is kept, which has no derivative.
             off = jax.lax.stop_gradient(jnp.where(size > 0, off, 0))
         # Written so that NaN fails.
         is_within = (step <= _FASTER * least) & (off <= tolerated)

@@ -1,4 +1,7 @@
-"""Integration with events."""
+"""Integration with events.
+
+`acted` of `_fixed_step` applies resets and ends a run, in either loop.
+"""
 
 import dataclasses
 from collections.abc import Callable, Sequence
@@ -11,6 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
+from ... import _tuning
 from ..._results import RESULTS, is_finite
 from ..._types import PyTree
 from .._integrate._checkpointed_adjoint import AbstractScanAdjoint
@@ -185,18 +189,13 @@ def _fixed_step_log(request: RunSpec, watch: EventDetector, side: FixedStepPlan)
     return rows, partial(_rows_at, rows), stop, RESULTS.successful, stats
 
 
-#: Bytes of states that a run with events keeps where nobody says how many, and steps
-#: that it takes at least.
-_KEPT, _LEAST = 2**28, 4096
-
-
 def _with_bound(request: RunSpec, side: AdaptivePlan, runs: int) -> AdaptivePlan:
     """The side with no more steps than there is room for, unless they are given."""
     if request.plan.method.max_steps is not None or side.max_steps != MAX_STEPS:
         return side
     size = sum(y.size * y.dtype.itemsize for y in jax.tree.leaves(request.y0))
-    room = _KEPT // max(1, size * runs)
-    steps = min(MAX_STEPS, max(_LEAST, room))
+    room = _tuning.KEPT_BYTES // max(1, size * runs)
+    steps = min(MAX_STEPS, max(_tuning.LEAST_STEPS, room))
     return dataclasses.replace(side, max_steps=steps)
 
 

@@ -11,15 +11,12 @@ import jax.numpy as jnp
 from equinox import internal as loops
 from jaxtyping import Array, Int
 
+from ... import _tuning
 from ..._jaxpr._primitives import custom_derivative
 from ..._jaxpr._tracing import closure_convert
 from ..._types import PyTree
 from ..._validation import is_traced
 from .._integrate._plan import RunSpec
-
-
-#: Rows that are looked at together.
-_BLOCK = 512
 
 
 def of_rows_taken(
@@ -37,7 +34,7 @@ def of_rows_taken(
     # not.
     consts, rows = jax.lax.stop_gradient((consts, rows))
     size = jax.tree.leaves(rows)[0].shape[0]
-    width = min(_BLOCK, size)
+    width = min(_tuning.ROWS_TOGETHER, size)
     blocks = -(-size // width)
 
     def one_more(carry):

@@ -1,4 +1,4 @@
-"""Loop over adaptive steps.
+"""Loop over adaptive steps, with dense output.
 
 Diffrax's loop serves all that it can do, and of a small run most is waiting for its
 code to be traced, three times, and compiled. This one takes the same steps, by

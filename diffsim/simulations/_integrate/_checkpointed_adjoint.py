@@ -1,4 +1,8 @@
-"""Adjoints of fixed-step runs: `Checkpointed` and `Reversible`."""
+"""Adjoints of fixed-step runs: `Checkpointed` and `Reversible`.
+
+Reverse mode of an adaptive run follows its recorded steps, see `_replay`. A run by
+`diffrax.diffeqsolve` keeps `_tuning.CHECKPOINTS` states.
+"""
 
 from typing import ClassVar
 

@@ -1,6 +1,7 @@
 """Integration before and after the epoch, and its derivatives.
 
-`_run` decides between the loop here, `adaptive_run`, and `diffrax.diffeqsolve`.
+Adaptive steps are taken by `adaptive_run` or by `diffrax.diffeqsolve`; `with_loop` of
+`_plan` decides which.
 """
 
 from collections.abc import Callable, Sequence
@@ -13,6 +14,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array
 
+from ... import _tuning
 from ..._jaxpr._primitives import LinearMapRules, custom_derivative, linear
 from ..._jaxpr._tracing import closure_convert
 from ..._results import RESULTS
@@ -329,10 +331,6 @@ def _derivatives_of_derivatives(
     return push, pull
 
 
-#: States that reverse mode keeps of a run whose number of steps nobody has bounded: as
-#: many as take each of 4096 steps twice, and each of 125 000 three times.
-CHECKPOINTS = 90
-
 STATS = ("num_steps", "num_accepted_steps", "num_rejected_steps")
 
 
@@ -427,7 +425,7 @@ def _run(
     return with_forward_and_reverse_mode(
         run,
         inputs,
-        CHECKPOINTS if method.max_steps is None else None,
+        _tuning.CHECKPOINTS if method.max_steps is None else None,
         along,
         value,
     )

@@ -1,4 +1,7 @@
-"""Plan of a run: its directions, outputs, numbers of steps and step-size control."""
+"""Plan of a run: its directions, outputs, numbers of steps and step size control.
+
+It also decides which loop takes adaptive steps, ours or Diffrax's: `with_loop`.
+"""
 
 import math
 from typing import Any, NamedTuple, Protocol, runtime_checkable
@@ -10,6 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
+from ... import _tuning
 from ..._jaxpr._inspection import depends_on_first
 from ..._results import RESULTS, equals
 from ..._types import PyTree
@@ -328,13 +332,9 @@ def with_loop(
     )
 
 
-#: Bytes that states kept for derivatives may take where all have their place.
-_MEMORY = 2**28
-
-
 def fits_in_memory(y: PyTree[Array], count: int) -> bool:
     """Whether there is room for so many states like this one."""
-    return count * sum(leaf.nbytes for leaf in jax.tree.leaves(y)) <= _MEMORY
+    return count * sum(leaf.nbytes for leaf in jax.tree.leaves(y)) <= _tuning.KEPT_BYTES
 
 
 def steps_between(bound: int) -> int:
