@@ -155,7 +155,7 @@ def controller_since(
     epoch = Epoch(t0, dtype)
     if isinstance(controller, ReadsTime):
         return controller.with_epoch(epoch)
-    return _OnTheClock(controller, epoch, 1)
+    return _ElapsedTimeController(controller, epoch, 1)
 
 
 def _is_term(x: Any) -> bool:
@@ -277,7 +277,7 @@ class OnClock(diffrax.AbstractTerm):
         return self.term.vf_prod(self.direction * t, y, args, control)
 
 
-class _OnTheClock(diffrax.AbstractStepSizeController):
+class _ElapsedTimeController(diffrax.AbstractStepSizeController):
     """A user's own controller, which is given times and not what has elapsed."""
 
     controller: Any
@@ -286,7 +286,7 @@ class _OnTheClock(diffrax.AbstractStepSizeController):
 
     def wrap(self, direction):
         inner = self.controller.wrap(direction)
-        return _OnTheClock(inner, self.epoch, direction)
+        return _ElapsedTimeController(inner, self.epoch, direction)
 
     def init(self, terms, t0, t1, y0, dt0, args, func, error_order):
         def evaluated(terms, t, y, args):

@@ -1,4 +1,7 @@
-"""`AbstractLikelihood`: how data scatter around a prediction."""
+"""`AbstractLikelihood`: how data scatter around a prediction.
+
+`Posterior` adds the priors.
+"""
 
 import abc
 import contextlib

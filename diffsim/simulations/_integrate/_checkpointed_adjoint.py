@@ -1,7 +1,8 @@
 """Adjoints of fixed-step runs: `Checkpointed` and `Reversible`.
 
-Reverse mode of an adaptive run follows its recorded steps, see `_replay`. A run by
-`diffrax.diffeqsolve` keeps `_tuning.CHECKPOINTS` states.
+`scan_segments` of `_fixed_steps` keeps the states of `Checkpointed`. Reverse mode of an
+adaptive run follows its recorded steps, see `_replay`; of one by `diffrax.diffeqsolve`
+it keeps `_tuning.CHECKPOINTS` states.
 """
 
 from typing import ClassVar

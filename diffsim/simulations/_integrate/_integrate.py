@@ -31,7 +31,6 @@ from ._plan import (
     AdaptivePlan,
     RunResult,
     RunSpec,
-    Side,
     fits_in_memory,
 )
 from ._replay import (
@@ -53,24 +52,27 @@ def integrate(request: RunSpec) -> RunResult:
         return _integrate_traced_times(request)
     before, after = request.plan.sides
     split = 0 if before is None else before.outputs
+    past, future = request.elapsed[:split][::-1], request.elapsed[split:]
     runs = []
-    if before is not None:
-        times = request.elapsed[:split][::-1]
-        runs.append(_reverse_in_time(_integrate_one_way(request, before, times)))
-    if after is not None:
-        runs.append(_integrate_one_way(request, after, request.elapsed[split:]))
+    for side, times in ((before, past), (after, future)):
+        if side is None:
+            continue
+        if isinstance(side, AdaptivePlan):
+            run = adaptive_outputs(
+                request, side, span=(request.begin, times[-1]), times=times
+            )
+        else:
+            adjoint, meter = request.plan.method.adjoint, request.meter
+            assert not isinstance(adjoint, diffrax.AbstractAdjoint)
+            run = fixed_step_outputs(
+                _grid(request, side.step),
+                request.y0,
+                side,
+                adjoint=adjoint,
+                meter=meter,
+            )
+        runs.append(_reverse_in_time(run) if side is before else run)
     return runs[0] if len(runs) == 1 else _concatenate(*runs)
-
-
-def _integrate_one_way(request: RunSpec, side: Side, times: Array) -> RunResult:
-    method = request.plan.method
-    if isinstance(side, AdaptivePlan):
-        span = (request.begin, times[-1])
-        return adaptive_outputs(request, side, span=span, times=times)
-    adjoint, meter = method.adjoint, request.meter
-    assert not isinstance(adjoint, diffrax.AbstractAdjoint)
-    grid = _grid(request, side.step)
-    return fixed_step_outputs(grid, request.y0, side, adjoint=adjoint, meter=meter)
 
 
 def _grid(request: RunSpec, step: float) -> GridSteps:
@@ -107,7 +109,13 @@ def _integrate_traced_one_way(request: RunSpec, here: Array, sign: int) -> RunRe
     if request.plan.traced is not None:
         # Diffrax wants them in order; whether they are, is known only when it runs.
         order = jnp.argsort(sign * times)
-        run = _integrate_one_way(request, request.plan.traced, times[order])
+        times = times[order]
+        run = adaptive_outputs(
+            request,
+            request.plan.traced,
+            span=(request.begin, times[-1]),
+            times=times,
+        )
         states = jax.tree.map(lambda a: a[jnp.argsort(order)], run.states)
         return run._replace(states=states, ends=_concatenate_ends(run.ends))
     assert method.step is not None and method.max_steps is not None
@@ -413,25 +421,25 @@ def _run(
     if not isinstance(meter, diffrax.NoProgressMeter):
         # A meter is an effect, which a primitive cannot have.
         return run(diffrax.DirectAdjoint(), inputs)
-    value = along = None
+    forward = rules = None
     if side.is_replayed and every is not None:
-        along = _ALONG_STEPS if times is None else _BY_REPLAY
+        rules = _ALONG_STEPS if times is None else _BY_REPLAY
         if times is not None and not fits_in_memory(request.y0, side.max_steps):
-            along = along._replace(again=None)
+            rules = rules._replace(again=None)
     if side.has_own_loop:
-        value = partial(_without_derivatives, side.max_steps, every)
-    elif along is not None and times is not None and steps_to_outputs(method.solver):
-        value = partial(_with_outputs_by_steps, run)
+        forward = partial(_by_own_loop, side.max_steps, every)
+    elif rules is not None and times is not None and steps_to_outputs(method.solver):
+        forward = partial(_with_outputs_by_steps, run)
     return with_forward_and_reverse_mode(
         run,
         inputs,
         _tuning.CHECKPOINTS if method.max_steps is None else None,
-        along,
-        value,
+        rules,
+        forward,
     )
 
 
-def _without_derivatives(max_steps: int, every: int | None, inputs: _Inputs) -> _Seen:
+def _by_own_loop(max_steps: int, every: int | None, inputs: _Inputs) -> _Seen:
     simulation, method, controller, epoch, y0, span, times, until = inputs
 
     def values(t, y):

@@ -163,7 +163,7 @@ def make_step(
         many = solver.tableau.num_stages > _tuning.STAGES_WRITTEN_OUT
         return ExplicitStep(
             solver,
-            terms,
+            terms.term if isinstance(terms, OnClock) else terms,
             args,
             Packing.of(y0) if packs else None,
             direction,
@@ -273,6 +273,8 @@ class ExplicitStep(AbstractStep):
     def vf_prod(self, t, y, args, length):
         """The rate of a packed state times the length of a step, as terms have it."""
         if self.direction is not None:
+            # The loop's clock runs forwards.
+            t = self.direction * t
             length = self.direction * length
         return self.pack(self.terms.vf_prod(t, self.unpack(y), args, length))
 
@@ -372,13 +374,12 @@ class SolverStep(AbstractStep):
     def inside(self, state: StepState, span: Span) -> StepState:
         if not is_runge_kutta(self.solver):
             return self._attempt(self.solver, state, span).state
-        direction = self.terms.direction
         return ExplicitStep(
             self.solver,
-            self.terms,
+            self.terms.term,
             self.args,
             None,
-            direction,
+            self.terms.direction,
             rolled=False,
             remembers=False,
         ).advance(state, span)
