@@ -193,6 +193,7 @@ class CFL(diffrax.AbstractStepSizeController[Any, Any]):
             # An error of third order, beside shocks as well.
             usual = jnp.maximum(1, (self.courant_number / 0.5) ** 3)
             part = jnp.minimum(_OFF, _OFF_IN_TIME * usual).astype(dtype)
+        # It decides whether a step is kept, as the error that it is compared with.
         return jax.lax.stop_gradient(part * self._part**2)
 
     def _limit_to_longest(self, step: Array) -> Array:

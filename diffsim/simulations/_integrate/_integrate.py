@@ -179,11 +179,11 @@ def with_forward_and_reverse_mode(
     inputs: PyTree,
     checkpoints: int | None = None,
     derivatives: Derivatives | None = None,
-    value: Callable[[PyTree], PyTree[Array]] | None = None,
+    evaluate: Callable[[PyTree], PyTree[Array]] | None = None,
 ) -> PyTree[Array]:
     """`run`, differentiable in every mode and nesting.
 
-    Its `value` may come from other code, which has no derivative.
+    `evaluate(inputs)` may work out its values by other code, which has no derivative.
 
     First derivatives are `derivatives`. Where there are none, tangents are carried
     along by `ForwardMode`, cotangents back by `RecursiveCheckpointAdjoint`. Second ones
@@ -203,9 +203,9 @@ def with_forward_and_reverse_mode(
         return found
 
     def evaluated(*arrays):
-        if value is None:
+        if evaluate is None:
             return flat(diffrax.ForwardMode(), *arrays)
-        found, end = jax.tree.flatten(value(whole(arrays)))
+        found, end = jax.tree.flatten(evaluate(whole(arrays)))
         ends.append(end)
         return found
 
@@ -274,25 +274,33 @@ class _Moved(NamedTuple):
         return [by_number.get(i) for i in range(len(outputs))]
 
 
+def _push_and_pull(moved: _Moved, forward: Callable, backward: Callable):
+    """Tangents of `forward(known)` and cotangents of `backward(known)`.
+
+    Both are functions of the inputs that move.
+    """
+
+    def push(known, steps):
+        return jax.jvp(forward(known), moved.selected_values(known), list(steps))[1]
+
+    def pull(known, bars):
+        _, transposed = jax.vjp(backward(known), *moved.selected_values(known))
+        return list(transposed(list(bars)))
+
+    return push, pull
+
+
 def _derivatives_by_adjoints(moved: _Moved, flat, forward, backward):
     """Tangents and cotangents by adjoints of Diffrax."""
 
-    def run_of(adjoint, known):
+    def run_by(adjoint, known):
         def run(*some):
-            found = flat(adjoint, *moved.with_selected_values(known, some))
-            return [found[i] for i in moved.outputs]
+            leaves = flat(adjoint, *moved.with_selected_values(known, some))
+            return [leaves[i] for i in moved.outputs]
 
-        return run, moved.selected_values(known)
+        return run
 
-    def push(known, steps):
-        run, point = run_of(forward, known)
-        return jax.jvp(run, point, list(steps))[1]
-
-    def pull(known, bars):
-        run, point = run_of(backward, known)
-        return list(jax.vjp(run, *point)[1](list(bars)))
-
-    return push, pull
+    return _push_and_pull(moved, partial(run_by, forward), partial(run_by, backward))
 
 
 def _derivatives_by_recorded_steps(moved: _Moved, again: Callable, whole, structure):
@@ -302,22 +310,14 @@ def _derivatives_by_recorded_steps(moved: _Moved, again: Callable, whole, struct
         seen = jax.tree.unflatten(structure, list(known[moved.size :]))
 
         def run(*some):
-            found = jax.tree.leaves(
+            leaves = jax.tree.leaves(
                 again(whole(moved.with_selected_values(known, some)), seen)
             )
-            return [found[i] for i in moved.outputs]
+            return [leaves[i] for i in moved.outputs]
 
-        return run, moved.selected_values(known)
+        return run
 
-    def push(known, steps):
-        run, point = run_of(known)
-        return jax.jvp(run, point, list(steps))[1]
-
-    def pull(known, bars):
-        run, point = run_of(known)
-        return list(jax.vjp(run, *point)[1](list(bars)))
-
-    return push, pull
+    return _push_and_pull(moved, run_of, run_of)
 
 
 def _derivatives_of_derivatives(
@@ -421,21 +421,21 @@ def _run(
     if not isinstance(meter, diffrax.NoProgressMeter):
         # A meter is an effect, which a primitive cannot have.
         return run(diffrax.DirectAdjoint(), inputs)
-    forward = rules = None
+    evaluate = derivatives = None
     if side.is_replayed and every is not None:
-        rules = _ALONG_STEPS if times is None else _BY_REPLAY
+        derivatives = _ALONG_STEPS if times is None else _BY_REPLAY
         if times is not None and not fits_in_memory(request.y0, side.max_steps):
-            rules = rules._replace(again=None)
+            derivatives = derivatives._replace(again=None)
     if side.has_own_loop:
-        forward = partial(_by_own_loop, side.max_steps, every)
-    elif rules is not None and times is not None and steps_to_outputs(method.solver):
-        forward = partial(_with_outputs_by_steps, run)
+        evaluate = partial(_by_own_loop, side.max_steps, every)
+    elif derivatives and times is not None and steps_to_outputs(method.solver):
+        evaluate = partial(_with_outputs_by_steps, run)
     return with_forward_and_reverse_mode(
         run,
         inputs,
         _tuning.CHECKPOINTS if method.max_steps is None else None,
-        rules,
-        forward,
+        derivatives,
+        evaluate,
     )
 
 
